@@ -228,6 +228,21 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     return found[0]
 
 
+def apart(compute: Callable[..., Any], *arguments: Any) -> Any:
+    """``alone(compute, ...)`` for programs that are not the one of a `run` around it."""
+
+    def hidden() -> Any:
+        global _flight
+        flight = _flight
+        try:
+            _flight = None
+            return compute(*arguments)
+        finally:
+            _flight = flight
+
+    return alone(hidden)
+
+
 @contextmanager
 def between_steps() -> Iterator[None]:
     """A block in which no other thread's step runs, so that all that it reads is of one step.

@@ -198,7 +198,7 @@ class StepProgram:
 
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
-        # Read before the call is matched, since reading a view is a call too.
+        # Before the call is matched, since reading a view is a call too.
         given = self._given(grads)
         closing = here.stream.closing(self.fusible)
         try:
@@ -210,17 +210,22 @@ class StepProgram:
         here.stream.close(self.fusible, closing)
 
     def _given(self, grads: list[Tensor]) -> tuple[list[Any], ...]:
-        """The arrays that a step reads: gradients, which may be parameters too, and numbers."""
+        """The Cells that a step writes, and the arrays that it reads besides.
+
+        These are gradients, which may be parameters too, and numbers.
+        """
+        cells = _cells_of(self.params) + _cells_of(self.states)
         try:
             arrays = [g._cell.array if g._view is None else g._read() for g in grads]
         except NotImplementedError:
             # A sparse one has no Cell.
             arrays = [*map(_gradient_of, grads)]
-        return arrays, [cell.array for cell in self.cells], [*map(self._number, self.tensors)]
+        vectors = [cell.array for cell in self.cells]
+        return cells, arrays, vectors, [*map(self._number, self.tensors)]
 
     def _run(self, given: tuple[list[Any], ...], closing: Any) -> None:
         count = len(self.params)
-        grads, vectors, numbers = given
+        cells, grads, vectors, numbers = given
 
         def arrange(taken: list[Any]) -> tuple[Any, ...]:
             own = owned(taken, () if closing is None else closing.held)
@@ -230,7 +235,6 @@ class StepProgram:
         def write(results: Any) -> None:
             self._write_step(results if closing is None else closing.write(results))
 
-        cells = _cells_of(self.params) + _cells_of(self.states)
         program = self.compiled if closing is None else closing.program
         finishing.run(program, cells, arrange, write)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from flambeau.core import exhaustion
-from flambeau.core.finishing import alone
+from flambeau.core.finishing import apart
 from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.jit_core import is_outside
 
@@ -147,9 +147,9 @@ class Segment:
 def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
     """Call ``compute``, even inside of a function that JAX traces, which it must not be part of."""
     if is_outside():
-        return alone(compute, *arguments)
+        return apart(compute, *arguments)
     with jax.ensure_compile_time_eval():
-        return alone(compute, *arguments)
+        return apart(compute, *arguments)
 
 
 def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, Any]:
