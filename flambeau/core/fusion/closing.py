@@ -43,7 +43,7 @@ class Closing:
         self.match = match
         self.held: set[int] = {*map(id, segment.outside)}
         self._program = program
-        self.program: Callable[..., Any] = program.ready()
+        self.program: Callable[..., Any] = program.function
 
     def arguments(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of the program, for those of the call.

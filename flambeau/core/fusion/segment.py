@@ -103,14 +103,15 @@ class Segment:
         if program is None:
             point.misses += 1
             if compiles and point.is_missed():
-                return point.prepare(kept, self.outside, beside=False)
+                point.prepare(kept, self.outside, beside=False)
+                return point.program_for(kept)
         return program
 
     def _finish(self, kept: set[int], program: Program | None) -> bool:
         if program is None:
             values = one_by_one(self.point, self.outside, kept)
         else:
-            results = program.ready()(*program.arguments(self.outside))
+            results = program.function(*program.arguments(self.outside))
             values = {i: results[program.places[i]] for i in kept}
         self.fill(values)
         self.waiting, self.outside, self.holders = [], [], []

@@ -145,8 +145,8 @@ class Point:
         """The numbers of the results of the last call."""
         return range(self.count - len(self.results), self.count)
 
-    def prepare(self, kept: Iterable[int], outside: list[Any], beside: bool) -> Program | None:
-        """The program of the sequence up to here, which begins to compile.
+    def prepare(self, kept: Iterable[int], outside: list[Any], beside: bool) -> None:
+        """Begin to compile the program of the sequence up to here.
 
         Args:
             kept: The results that it has to compute; those of former programs are added.
@@ -154,17 +154,18 @@ class Point:
             beside: Compile on a thread of its own.
         """
         if self.programs == _MOST_PROGRAMS:
-            return None
+            return
         self.programs += 1
         self.kept = self.kept.union(kept)
         self.misses = 0
         self.program = Program(self, outside, beside)
-        return self.program
 
     def program_for(self, kept: set[int]) -> Program | None:
         """The program, if it computes at least the results ``kept``."""
         program = self.program
-        return program if program is not None and kept <= program.places.keys() else None
+        if program is None or not kept <= program.places.keys():
+            return None
+        return program if program.is_there() else None
 
 
 class Program:
@@ -173,7 +174,7 @@ class Program:
     Args:
         point: The end of the sequence.
         outside: Arguments from outside, for their shapes and placement.
-        beside: Compile on a thread of its own; `ready` waits for it.
+        beside: Compile on a thread of its own; `is_there` waits for it.
 
     Attributes:
         places: For each result its place among the program's.
@@ -193,26 +194,35 @@ class Program:
         self.function: Callable[..., Any] = compiled(
             functools.partial(_computed, steps, outputs, places), "fused", donate=(0,), at_once=True
         )
+        self._has_failed = False
         self._thread: threading.Thread | None = None
+        arguments = self.arguments(outside)
         if beside:
-            arguments = self.arguments(outside)
             self._thread = threading.Thread(
-                target=prepare, args=(self.function, arguments), name="flambeau-fusing"
+                target=self._prepare, args=(arguments,), name="flambeau-fusing"
             )
             self._thread.start()
+        else:
+            self._prepare(arguments)
+
+    def _prepare(self, arguments: Any) -> None:
+        try:
+            prepare(self.function, arguments)
+        except Exception:  # noqa: BLE001 - there may be too little memory to compile it.
+            self._has_failed = True
 
     def arguments(self, outside: list[Any]) -> tuple[list[Any], list[Any]]:
         """The arguments of `function`."""
         return [outside[i] for i in self.donated], [outside[i] for i in self._others]
 
-    def ready(self) -> Callable[..., Any]:
-        """`function`, once it is compiled."""
+    def is_there(self) -> bool:
+        """Whether `function` is compiled, after waiting for that; it may have failed."""
         thread = self._thread
         if thread is not None:
             # Which call uses the program is a matter of counts, not of how far the thread is.
             thread.join()
             self._thread = None
-        return self.function
+        return not self._has_failed
 
 
 def _donated(step: Step) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.fusion import stream
+from flambeau.core.fusion import sequence, stream
 from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.gears import settings
 from flambeau.core.statistics import statistics
@@ -402,3 +402,15 @@ def test_lengths_that_never_come_back_are_given_up_until_they_do() -> None:
     for _ in range(250):
         run(100)
     assert count.fused >= 50
+
+
+def test_what_cannot_be_compiled_runs_call_by_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*arguments: Any) -> None:
+        raise MemoryError
+
+    expected = unfused(lambda: training(8))
+    monkeypatch.setattr(sequence, "prepare", failing)
+    count = Fused()
+    assert_same(training(8), expected)
+    assert count.fused == 0
+    assert count.left > 0
