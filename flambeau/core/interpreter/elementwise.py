@@ -89,6 +89,11 @@ def reciprocal_root(equation: Equation) -> Callable[..., Any]:
     return lambda x: one / np.sqrt(x)
 
 
+def one_minus_square(equation: Equation) -> Callable[..., Any]:
+    one = equation.dtype.type(1)
+    return lambda x: one - x * x
+
+
 def integer_power(equation: Equation) -> Callable[..., Any]:
     exponent = equation.params["y"]
     if exponent < 0 and equation.kind != "f":
@@ -276,6 +281,7 @@ RULES: dict[str, Rule] = {
     "neg": ufunc(np.negative, "iuf"),
     "nextafter": ufunc(np.nextafter),
     "not": negation,
+    "one_minus_square": one_minus_square,
     "optimization_barrier": barrier,
     "or": ufunc(np.bitwise_or),
     "pow": power,
