@@ -375,7 +375,7 @@ class _Misses:
     def _inlined(self) -> contextlib.AbstractContextManager[Any]:
         """A block in which the functions that JAX jits within another are traced as a part of it.
 
-        That takes two thirds of the time. Loops whose bodies they would repeat are `ops.loops`, so
+        That takes less time. Loops whose bodies they would repeat are `ops.loops`, so
         it is not for users' functions.
         """
         is_evaluated = self.first_gear is not None and self._described()
