@@ -11,18 +11,19 @@ from typing import Any
 USES = 64
 
 #: After how many repetitions at most a sequence of calls runs as one program where ``fuse=True``.
-REPETITIONS = 400
+REPETITIONS = 2000
 
 # A sequence is recorded after so many repetitions.
 _RECORDED = 24
 
-# It is compiled so many repetitions before its program is used, on a thread meanwhile.
+# Earlier than that by so many where it is fused soon.
 _AHEAD = 16
 
-# Microseconds that compiling takes for each call of a sequence, that the program saves for each,
-# and for each byte of the results between.
-_COMPILING = 10_000.0
-_SAVED = 30.0
+# Microseconds that compiling takes, and for each result; and those that the program saves for each
+# call, and for each byte of the results.
+_COMPILING = 300_000.0
+_COMPILING_RESULT = 10_000.0
+_SAVED = 40.0
 _SAVED_BYTE = 5e-5
 
 # Microseconds of evaluation, as estimated, after which signatures may change their gear where no
@@ -68,21 +69,25 @@ class _Settings:
         """After how many repetitions a sequence is recorded."""
         return min(_RECORDED, max(1, self.fuse - _AHEAD))
 
-    def repetitions(self, calls: int, size: int) -> int:
+    def repetitions(self, calls: int, results: int, size: int) -> int:
         """After how many repetitions a sequence runs as one program.
 
         By then it has cost the time that compiling takes, as estimated.
 
         Args:
             calls: The number of its calls.
-            size: The bytes of their results.
+            results: The number of their results.
+            size: The bytes of these.
         """
-        worth = calls * _COMPILING / (calls * _SAVED + size * _SAVED_BYTE)
-        return max(1, min(self.fuse, int(worth)))
+        cost = _COMPILING + results * _COMPILING_RESULT
+        return max(1, min(self.fuse, int(cost / (calls * _SAVED + size * _SAVED_BYTE))))
 
     def compiled(self, repetitions: int) -> int:
-        """After how many a sequence is compiled that runs as one program after ``repetitions``."""
-        return max(1, repetitions - _AHEAD)
+        """After how many a sequence is compiled that runs as one program after ``repetitions``.
+
+        It is compiled on a thread meanwhile.
+        """
+        return max(1, 3 * repetitions // 4)
 
     def spend(self, work: float) -> None:
         """Note that a call was evaluated, which took so many microseconds as estimated."""
@@ -126,17 +131,17 @@ class gears:
     a CPU, which takes less time than compiling a program. A signature that comes again is compiled:
     after as many calls as compiling would have taken the time of, as estimated from shapes, and
     after a number of calls at most. That happens when an optimizer steps, and now and then where
-    none does. Unless ``fuse=False``, a sequence of calls that has come some hundred times, such as
-    a training step, runs as one program from then on: the sooner, the more that saves, as estimated
-    from shapes. `flambeau.compiler.explain` tells which. All gears agree up to rounding,
-    and not always to the last bit; two runs of a script give the same bits.
+    none does. Unless ``fuse=False``, a sequence of calls that has come some hundred or thousand
+    times, such as a training step, runs as one program from then on: the sooner, the more that
+    saves, as estimated from shapes. `flambeau.compiler.explain` tells which. All gears agree up to
+    rounding, and not always to the last bit; two runs of a script give the same bits.
 
     Args:
         interpret: How often a function is evaluated at one signature. ``False`` or 0: everything is
             compiled at once. ``True``: up to 64 times, as it is by default. The environment
             variable ``FLAMBEAU_INTERPRET`` sets the number for a process from its start.
         fuse: After how many repetitions at most a sequence of calls runs as one program. ``False``
-            or 0: never. ``True``: 400, as it is by default. The environment variable is
+            or 0: never. ``True``: 2000, as it is by default. The environment variable is
             ``FLAMBEAU_FUSE``.
 
     Raises:

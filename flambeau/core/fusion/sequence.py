@@ -126,7 +126,7 @@ class Point:
     @property
     def repetitions(self) -> int:
         """After how many repetitions the sequence up to here runs as one program."""
-        return settings.repetitions(self.calls, self.size)
+        return settings.repetitions(self.calls, self.count, self.size)
 
     def is_missed(self) -> bool:
         """Whether a program is to be compiled, since sequences have ended here without one."""

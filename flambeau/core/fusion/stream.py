@@ -332,7 +332,7 @@ class Stream:
 
 def _is_given_up(first: Point) -> bool:
     """Whether the sequences that begin at ``first`` have ended early too often."""
-    return first.uses < -_PATIENCE * max(_LEAST, settings.repetitions(first.calls, first.size))
+    return first.uses < -_PATIENCE * max(_LEAST, first.repetitions)
 
 
 # Types of arguments that are, or may hold, arrays that have waited.
