@@ -28,6 +28,7 @@ from flambeau.compile import interception
 from flambeau.compile.caches import CACHED, results_of
 from flambeau.compile.chance import MODULES, Chance
 from flambeau.compile.errors import CompileError
+from flambeau.compile.freezing import has_content
 from flambeau.compile.own_state import OwnState
 from flambeau.compile.ownership import (
     NO_STATE,
@@ -241,14 +242,13 @@ class Discovery:
         return ()
 
     def _know_containers(self, values: list[Any], label: str) -> None:
-        """Note the containers among ``values`` and inside them."""
+        """Note the values with content among ``values`` and inside them."""
         waiting, known = [*values], set[int]()
         for each in waiting:
-            members = None if id(each) in known else _members(each)
-            if members is not None:
+            if id(each) not in known and has_content(each):
                 known.add(id(each))
                 self._note(Returned(functools.partial(_itself, each), label=label))
-                waiting += members[: max(MANY - len(waiting), 0)]
+                waiting += (_members(each) or ())[: max(MANY - len(waiting), 0)]
 
     def _note_way_in(self, kind: type) -> None:
         """Note the methods by which modules of a class are called, where flambeau defines them."""

@@ -61,6 +61,11 @@ def _form_of(cls: type) -> Callable[[Any], Frozen] | None:
     return next((form for kinds, form in _FORMS if issubclass(cls, kinds)), None)
 
 
+def has_content(value: Any) -> bool:
+    """Whether ``value`` is compared by content that may change."""
+    return _form_of(type(value)) not in (None, _number)
+
+
 def _number(value: Any) -> Frozen:
     return (np.void if isinstance(value, np.void) else None), exactly(value)
 

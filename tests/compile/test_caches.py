@@ -1,8 +1,10 @@
 """Functions with a cache: they run once, compiled or eager, and keep what they had before."""
 
+import array
 import functools
 import types
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -234,3 +236,28 @@ def test_a_cache_that_keeps_too_little_is_refused():
     assert [run(flambeau.ones(())).item() for _ in range(2)] == [6, 6]
     with pytest.raises(CompileError, match=r"calls mask\(\), which has a cache.*at each call"):
         run(flambeau.ones(()))
+
+
+@pytest.mark.parametrize(
+    ("held", "change"),
+    [
+        (np.array([2.0]), lambda held: held.__setitem__(0, 3.0)),
+        (array.array("d", [2.0]), lambda held: held.append(3.0)),
+        (bytearray(b"\2"), lambda held: held.append(3)),
+        (types.MappingProxyType(COUNTS := {2.0: 1}), lambda held: COUNTS.update({3.0: 1})),
+        ([np.array([2.0])], lambda held: held.append(np.array([3.0]))),
+    ],
+)
+def test_a_result_with_other_content_is_another(held, change):
+    @functools.lru_cache
+    def kept(key):
+        return held
+
+    def last_of(x):
+        return x * float([*kept(1)][-1])
+
+    assert kept(1) is held
+    compiled = flambeau.compile(last_of)
+    assert compiled(flambeau.ones(1)).item() == 2.0
+    change(held)
+    assert compiled(flambeau.ones(1)).item() == 3.0
