@@ -245,7 +245,7 @@ def test_a_cache_that_keeps_too_little_is_refused():
         (array.array("d", [2.0]), lambda held: held.append(3.0)),
         (bytearray(b"\2"), lambda held: held.append(3)),
         (types.MappingProxyType(COUNTS := {2.0: 1}), lambda held: COUNTS.update({3.0: 1})),
-        ([np.array([2.0])], lambda held: held.append(np.array([3.0]))),
+        ([np.array(2.0)], lambda held: held.append(np.array(3.0))),
     ],
 )
 def test_a_result_with_other_content_is_another(held, change):
