@@ -123,7 +123,7 @@ class Session:
 
     def steps(self, first: int, last: int) -> list[Any]:
         """The loss and the rates of the steps from ``first`` to ``last``, and all tensors then."""
-        with gears(interpret=False):
+        with gears(interpret=False, fuse=False):
             return self._steps(first, last)
 
     def _steps(self, first: int, last: int) -> list[Any]:
