@@ -476,7 +476,8 @@ def test_each_rule_is_compared():
     ]:
         met |= names_in(jax.make_jaxpr(function)(*arguments).jaxpr)
     aliases = {"add_any", "copy_p", "scatter_add", "scatter_mul", "scatter_max", "scatter_min"}
-    assert {*RULES} - met <= aliases
+    of_later_versions = {"one_minus_square"}
+    assert {*RULES} - met <= aliases | of_later_versions
 
 
 def names_in(jaxpr):
