@@ -86,7 +86,8 @@ class Comparison:
 
     def found(self, expected: Observation | None = None) -> list[Difference]:
         """What differs and should not."""
-        expected = expected or observe(self.program, self.lib)
+        with flambeau.compiler.gears(fuse=False):
+            expected = expected or observe(self.program, self.lib)
         found = self._observed()
         all_found = list(differences(expected, found, rough=self.rough))
         remaining = self._not_in_table(all_found)

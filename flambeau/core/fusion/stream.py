@@ -49,7 +49,7 @@ class _Seen:
 
     Attributes:
         count: How often, since it was found or since the last program for it is used.
-        due: After how many it is recorded.
+        after: After how many it is recorded again, if none of its recordings has come back.
         recordings: How often it was recorded until one came back.
         ends: Its ends when it was recorded.
         point: One of them, once it was recorded twice in the same way.
@@ -57,11 +57,11 @@ class _Seen:
             compiled.
     """
 
-    __slots__ = ("count", "due", "ends", "outside", "point", "recordings")
+    __slots__ = ("after", "count", "ends", "outside", "point", "recordings")
 
     def __init__(self) -> None:
+        self.after = 0
         self.count = 0
-        self.due = settings.recorded
         self.recordings = 0
         self.ends: set[Point] = set()
         self.point: Point | None = None
@@ -78,7 +78,7 @@ class _Seen:
 
     def postpone(self) -> None:
         """Record it later, since none of its recordings has come back."""
-        self.due = 4 * self.count
+        self.after = 4 * self.count
         self.recordings = 0
         self.ends.clear()
 
@@ -150,9 +150,8 @@ class Stream:
         else:
             self._seen.move_to_end(key)
         seen.count += 1
-        if seen.count == seen.due and len(key) > 1:
-            self._wanted.add(key)
-            self._recordings = _MOST_RECORDINGS
+        if seen.point is None and seen.count >= max(settings.recorded, seen.after):
+            self._want(key)
         if recorder is not None:
             self._recorded(recorder, key, seen)
         point = seen.point
@@ -166,6 +165,12 @@ class Stream:
             self._use(point)
             # What comes from now on has other shapes.
             self._seen[key] = _Seen()
+
+    def _want(self, key: tuple[Fusible, ...]) -> None:
+        """Let a sequence be recorded when it comes again."""
+        if key not in self._wanted and len(key) > 1:
+            self._wanted.add(key)
+            self._recordings = _MOST_RECORDINGS
 
     def _recorded(self, recorder: Recorder, key: tuple[Fusible, ...], seen: _Seen) -> None:
         """A sequence has been recorded up to a boundary."""
@@ -244,8 +249,7 @@ class Stream:
                     # Its program is made from another recording.
                     self._forget(point.path()[0])
                     self._seen.setdefault(point.key, _Seen()).count = point.repetitions
-                    self._wanted.add(point.key)
-                    self._recordings = _MOST_RECORDINGS
+                    self._want(point.key)
         self.end()
         return None
 
