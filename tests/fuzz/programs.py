@@ -87,7 +87,10 @@ class Comparison:
     def found(self, expected: Observation | None = None) -> list[Difference]:
         """What differs and should not."""
         with flambeau.compiler.gears(fuse=False):
-            expected = expected or observe(self.program, self.lib)
+            return self._found(expected)
+
+    def _found(self, expected: Observation | None) -> list[Difference]:
+        expected = expected or observe(self.program, self.lib)
         found = self._observed()
         all_found = list(differences(expected, found, rough=self.rough))
         remaining = self._not_in_table(all_found)
