@@ -30,8 +30,8 @@ SMALL, WIDTH = 400, 16
 
 _beside_pytorch.COLUMNS = (
     Column("PyTorch", "torch", False),
-    Column("fused", "flambeau", False, {"FLAMBEAU_FUSE": "40"}),
-    Column("eager", "flambeau", False, {"FLAMBEAU_FUSE": "0"}),
+    Column("fused", "flambeau", False, {"FLAMBEAU_FUSE": "40", "FLAMBEAU_INTERPRET": "0"}),
+    Column("eager", "flambeau", False, {"FLAMBEAU_FUSE": "0", "FLAMBEAU_INTERPRET": "0"}),
     Column("compiled", "flambeau", True),
 )
 
