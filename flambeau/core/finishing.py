@@ -229,7 +229,7 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
 
 
 def apart(compute: Callable[..., Any], *arguments: Any) -> Any:
-    """``alone(compute, ...)`` for programs that are not the one of a `run` around it."""
+    """As `alone`, for a computation that is not part of the `run` around it."""
 
     def hidden() -> Any:
         global _flight

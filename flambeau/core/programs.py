@@ -373,10 +373,10 @@ class _Misses:
             return self._jitted(arguments).trace(*arguments)
 
     def _inlined(self) -> contextlib.AbstractContextManager[Any]:
-        """A block in which the functions that JAX jits within another are traced as a part of it.
+        """A context that traces functions that are jitted inside another as a part of it.
 
-        That takes less time. Loops whose bodies they would repeat are `ops.loops`, so
-        it is not for users' functions.
+        Tracing is faster so. JAX unrolls its own loops there, so kernels use `ops.loops`, and
+        functions that may be a user's are traced as usual.
         """
         is_evaluated = self.first_gear is not None and self._described()
         return jax.disable_jit() if is_evaluated else contextlib.nullcontext()

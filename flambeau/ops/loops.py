@@ -1,4 +1,7 @@
-"""Loops of XLA for kernels: their bodies are traced once, also in `jit_core.inlined`."""
+"""Loops for kernels, whose bodies are traced once even under `jax.disable_jit`.
+
+`core.programs` traces functions under it, and JAX would unroll its own loops there.
+"""
 
 from __future__ import annotations
 

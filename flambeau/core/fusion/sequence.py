@@ -165,7 +165,7 @@ class Point:
         program = self.program
         if program is None or not kept <= program.places.keys():
             return None
-        return program if program.is_there() else None
+        return program if program.is_ready() else None
 
 
 class Program:
@@ -174,7 +174,7 @@ class Program:
     Args:
         point: The end of the sequence.
         outside: Arguments from outside, for their shapes and placement.
-        beside: Compile on a thread of its own; `is_there` waits for it.
+        beside: Compile on a thread of its own; `is_ready` waits for it.
 
     Attributes:
         places: For each result its place among the program's.
@@ -215,7 +215,7 @@ class Program:
         """The arguments of `function`."""
         return [outside[i] for i in self.donated], [outside[i] for i in self._others]
 
-    def is_there(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether `function` is compiled, after waiting for that; it may have failed."""
         thread = self._thread
         if thread is not None:

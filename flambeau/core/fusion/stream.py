@@ -167,7 +167,7 @@ class Stream:
             self._seen[key] = _Seen()
 
     def _want(self, key: tuple[Fusible, ...]) -> None:
-        """Let a sequence be recorded when it comes again."""
+        """Record a sequence when it comes again."""
         if key not in self._wanted and len(key) > 1:
             self._wanted.add(key)
             self._recordings = _MOST_RECORDINGS
