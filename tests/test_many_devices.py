@@ -18,7 +18,8 @@ def test_on_eight_devices(file):
 
 
 def test_training_on_the_second_of_two_devices():
-    options = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+    options = {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     run(ON_ACCELERATOR, FLAMBEAU_TEST_DEVICE="cpu:1", **options)
 
 
@@ -27,7 +28,7 @@ def run(file, *options, **variables):
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTEST_", "COV_", "XLA_FLAGS"))
+        if not name.startswith(("PYTEST_", "COV_"))
     }
     found = subprocess.run(
         [*command, *options, str(file)],

@@ -38,7 +38,7 @@ def two_processes(script, *arguments, world=(0, 1)):
     environment = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PYTEST_", "COV_", "XLA_FLAGS"))
+        if not name.startswith(("PYTEST_", "COV_"))
     }
     environment.update(
         WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), PYTHONPATH=str(ROOT)

@@ -59,7 +59,7 @@ class Leftovers:
         Raises:
             CompileError: A tensor depends on the inputs of the program.
         """
-        if self._trace() is None:
+        if self._trace() is None or not self._cells():
             return
         # Only references from elsewhere count, not those of garbage.
         gc.collect()

@@ -1,4 +1,7 @@
-"""XLA with less optimization, for searches that run each compiled operator only a few times."""
+"""XLA with less optimization, for tests and searches that run each program only a few times.
+
+    python -m tests.fuzz.quick_xla      the flags, for ``XLA_FLAGS``; what it holds comes first
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import subprocess
 import sys
 
-# Compiling an eager operator takes a third of the time; what is computed is the same to rounding.
+# Compiling takes a third of the time; what is computed is the same to rounding.
 FLAGS = (
     "--xla_backend_optimization_level=0",
     "--xla_llvm_disable_expensive_passes=true",
@@ -21,11 +24,16 @@ def environment() -> dict[str, str]:
 
     XLA ends a process that is started with flags it does not know, so they are tried first.
     """
+    return {"XLA_FLAGS": flags, "FLAMBEAU_CACHE": "0"} if (flags := known_flags()) else {}
+
+
+def known_flags() -> str:
+    """The flags, after those that are set; nothing if this XLA does not know them."""
     flags = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS]).strip()
-    quick = {"XLA_FLAGS": flags, "FLAMBEAU_CACHE": "0"}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
-    tried = subprocess.run(command, env={**os.environ, **quick}, capture_output=True, check=False)
-    return quick if tried.returncode == 0 else {}
+    surroundings = {**os.environ, "XLA_FLAGS": flags}
+    tried = subprocess.run(command, env=surroundings, capture_output=True, check=False)
+    return flags if tried.returncode == 0 else ""
 
 
 def share_context() -> None:
@@ -38,3 +46,7 @@ def share_context() -> None:
 
     if hasattr(mlir, "make_ir_context"):
         mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+
+
+if __name__ == "__main__":
+    print(known_flags() or os.environ.get("XLA_FLAGS", ""))
