@@ -12,6 +12,7 @@ from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
 from flambeau.core.engine import Backward
 from flambeau.core.fusion.deferred import ARRAYS
+from flambeau.core.fusion.stream import here
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
@@ -67,6 +68,7 @@ def backward(
         roots, retain_graph=keep, create_graph=create_graph, targets=targets, accumulate=True
     )
     engine.run()
+    here.stream.backward_ended()
 
 
 def grad(

@@ -22,18 +22,20 @@ FLAGS = (
 def environment() -> dict[str, str]:
     """Variables for a process that compiles quickly and keeps nothing on disk.
 
-    XLA ends a process that is started with flags it does not know, so they are tried first.
+    XLA ends a process that is started with a flag it does not know, so each is tried first.
     """
-    return {"XLA_FLAGS": flags, "FLAMBEAU_CACHE": "0"} if (flags := known_flags()) else {}
+    return {"XLA_FLAGS": known_flags(), "FLAMBEAU_CACHE": "0"}
 
 
 def known_flags() -> str:
-    """The flags, after those that are set; nothing if this XLA does not know them."""
-    flags = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS]).strip()
+    """The flags that this XLA knows, after those that are set."""
     command = [sys.executable, "-c", "import jax; jax.devices()"]
-    surroundings = {**os.environ, "XLA_FLAGS": flags}
-    tried = subprocess.run(command, env=surroundings, capture_output=True, check=False)
-    return flags if tried.returncode == 0 else ""
+
+    def knows(flag: str) -> bool:
+        surroundings = {**os.environ, "XLA_FLAGS": flag}
+        return not subprocess.run(command, env=surroundings, capture_output=True).returncode
+
+    return " ".join([os.environ.get("XLA_FLAGS", ""), *filter(knows, FLAGS)]).strip()
 
 
 def share_context() -> None:
@@ -49,4 +51,4 @@ def share_context() -> None:
 
 
 if __name__ == "__main__":
-    print(known_flags() or os.environ.get("XLA_FLAGS", ""))
+    print(known_flags())

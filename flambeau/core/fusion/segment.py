@@ -114,7 +114,7 @@ class Segment:
             results = program.function(*program.arguments(self.outside))
             values = {i: results[program.places[i]] for i in kept}
         self.fill(values)
-        self.waiting, self.outside, self.holders = [], [], []
+        self.forget()
         return program is not None
 
     def fill(self, values: dict[int, Any]) -> None:
@@ -129,6 +129,10 @@ class Segment:
             if type(array) is Deferred and array.segment is None:
                 holder.array = array.value
         self.is_done = True
+
+    def forget(self) -> None:
+        """Refer to no array any more, once `fill` is done."""
+        self.waiting, self.outside, self.holders = [], [], []
 
     def _compute_beside(self, wanted: Any) -> None:
         """Compute one result for another thread; the calls go on waiting."""

@@ -26,6 +26,10 @@ from flambeau.core.statistics import statistics
 # A sequence of more calls than these is divided.
 LONGEST = 4096
 
+# Further backward passes end sequences, where nothing else does: no value is asked for, and no step
+# of an optimizer is a program.
+_MOST_BACKWARDS = 2
+
 # How many sequences are counted, the least recently seen first out.
 _MOST_SEEN = 256
 
@@ -98,6 +102,7 @@ class Stream:
         self.segment: Segment | None = None
         self._recorder: Recorder | None = None
         self._has_followed = False
+        self._backwards = 0
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -124,6 +129,7 @@ class Stream:
         current = self.segment
         if segment is not None and segment is not current:
             return
+        self._backwards = 0
         self.segment = None
         self.take = self._idle if self._has_followed else None
         if current is not None:
@@ -132,6 +138,13 @@ class Stream:
             self._count()
         self.calls.clear()
         self.take = self._first()
+
+    def backward_ended(self) -> None:
+        """A backward pass has ended, which is a boundary if there has been no other for long."""
+        count = self._backwards + 1
+        if count > _MOST_BACKWARDS:
+            self.end()
+        self._backwards = count
 
     def _first(self) -> Any:
         if settings.is_fused() and (self._beginnings or self._wanted):
@@ -257,6 +270,7 @@ class Stream:
         """The call of `closing` has run."""
         if type(closing) is Closing:
             self.segment = None
+            closing.segment.forget()
             self._note_end(closing.point, is_one=True)
         elif self.segment is None:
             self.note(call)
