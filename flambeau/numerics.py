@@ -72,7 +72,7 @@ def get_float32_matmul_precision() -> str:
 
 # Determinism
 
-_deterministic = False
+# Whether it is asked for at all stands in `gears.settings`.
 _warn_only = False
 
 
@@ -90,7 +90,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     Raises:
         RuntimeError: There are GPUs, that flag is missing, and not ``warn_only``.
     """
-    global _deterministic, _warn_only
+    global _warn_only
     if mode and not gpus_are_deterministic():
         reason = (
             "use_deterministic_algorithms(): programs on GPUs are deterministic only if XLA_FLAGS "
@@ -99,7 +99,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         if not warn_only:
             raise RuntimeError(reason)
         warn(reason)
-    _deterministic, _warn_only = bool(mode), bool(warn_only)
+    _warn_only = bool(warn_only)
     gears.settings.deterministic = bool(mode)
     gears.finish()
 
@@ -118,7 +118,7 @@ _FLAG = [("--xla_gpu_deterministic_ops", each) for each in ("true", "1", "")]
 @setting
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether `use_deterministic_algorithms` has asked for it."""
-    return _deterministic
+    return gears.settings.deterministic
 
 
 @setting
@@ -154,7 +154,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 @setting
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2; see `set_deterministic_debug_mode`."""
-    return 0 if not _deterministic else 1 if _warn_only else 2
+    return 0 if not gears.settings.deterministic else 1 if _warn_only else 2
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -15,7 +15,7 @@ def default_settings():
     before = jax.config.values["jax_default_matmul_precision"]
     yield
     jax.config.update("jax_default_matmul_precision", before)
-    numerics._deterministic = numerics._warn_only = False
+    flambeau.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])

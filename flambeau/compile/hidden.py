@@ -39,11 +39,14 @@ def hidden_objects(recording: Any, returned: Any) -> dict[int, Any]:
         if _can_be_new(each) and not is_outside(each) and not reaches_trace(each, is_outside, clean)
     }
     del clean
-    if unsure and _referred_to(unsure, graph):
-        # References from garbage do not count.
-        gc.collect()
-        return _referred_to(unsure, graph)
-    return {}
+    outside = _referred_to(unsure, graph) if unsure else {}
+    # References from garbage do not count, most of which is young.
+    for generation in (1, 2):
+        if outside:
+            del outside
+            gc.collect(generation)
+            outside = _referred_to(unsure, graph)
+    return outside
 
 
 def _can_be_new(value: Any) -> bool:

@@ -37,6 +37,9 @@ _ANYWHERE = {list, tuple, dict}
 _OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
 
 
+_SLOT: Any = vars(Cell)["array"]
+
+
 class Leftovers:
     """The tensors that one trace of JAX leaves; made while it runs.
 
@@ -46,6 +49,7 @@ class Leftovers:
 
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
+        self._collections = _collections()
         trace = jax_private.running_trace()
         self._trace: Callable[[], Any] = (lambda: None) if trace is None else weakref.ref(trace)
 
@@ -59,14 +63,16 @@ class Leftovers:
         Raises:
             CompileError: A tensor depends on the inputs of the program.
         """
-        if self._trace() is None or not self._cells():
-            return
-        # Only references from elsewhere count, not those of garbage.
-        gc.collect()
-        if self._trace() is None:
-            return
+        cells = self._cells()
+        # Only references from elsewhere count, not those of garbage, which is most likely young.
+        for generation in (1, 2):
+            if cells:
+                found = [*map(weakref.ref, cells)]
+                cells.clear()
+                gc.collect(generation)
+                cells = [cell for each in found if (cell := each()) is not None]
         constants = _Constants(closed, read)
-        cells, place = self._cells(), ""
+        place = ""
         while cells and not place:
             # Taken out, so that the list does not count as a holder.
             cell = cells.pop()
@@ -85,9 +91,26 @@ class Leftovers:
 
     def _cells(self) -> list[Cell]:
         """The Cells that hold tracers of the trace."""
-        tracers = [each for each in gc.get_referrers(self._trace()) if isinstance(each, Tracer)]
-        holders = gc.get_referrers(*tracers) if tracers else []
-        return [each for each in holders if type(each) is Cell]
+        trace = self._trace()
+        if trace is None:
+            return []
+        is_all_young = self._collections == _collections()
+        objects = gc.get_objects(0) + gc.get_objects(1) if is_all_young else gc.get_objects()
+        return [each for each in objects if type(each) is Cell and _is_of(trace, each)]
+
+
+def _collections() -> list[int]:
+    """How often Python has moved objects to the oldest generation."""
+    return [each["collections"] for each in gc.get_stats()[1:]]
+
+
+def _is_of(trace: Any, cell: Cell) -> bool:
+    try:
+        # A Cell that is empty would wait for its array.
+        array = _SLOT.__get__(cell)
+    except AttributeError:
+        return False
+    return isinstance(array, Tracer) and any(each is trace for each in gc.get_referents(array))
 
 
 def let_go(recording: Any, closed: Any) -> Callable[[], None]:

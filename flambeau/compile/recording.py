@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -80,6 +81,7 @@ class Recording(Results):
         self.page = Page()
         self.keeping: Keeping
         self.failed: bool = False
+        self._collects: bool = False
         # The slots that the function changes, with their old values.
         self.changed: list[tuple[Any, Any]] = []
         # The Cells and arguments that are written, each with its output and the number of writes.
@@ -108,7 +110,12 @@ class Recording(Results):
         if modes.trace is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         put_settings_back = settings.keep()
+        # Objects that are frozen would not be found among those that hold a tensor, or a cache.
+        gc.unfreeze()
         try:
+            # Until the end all that the trace makes is young, and soon collected then.
+            self._collects = gc.isenabled()
+            gc.disable()
             classes = arguments.classes_in(self.structure)
             self.trace.begin(self.function, self.joined.leaves, classes)
             self.trace.__enter__()
@@ -133,6 +140,8 @@ class Recording(Results):
         Args:
             put_settings_back: Restores the settings, if the trace has failed.
         """
+        if self._collects:
+            gc.enable()
         if put_settings_back is not None:
             self.trace.reset()
             put_settings_back()

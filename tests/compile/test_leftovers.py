@@ -119,6 +119,25 @@ def test_other_tensors_in_a_cache_come_from_an_eager_call(function, fullgraph):
     assert not dead_tensors()
 
 
+def test_objects_that_the_collector_ignores_are_found_too():
+    """As in programs that call gc.freeze() and gc.disable() for speed."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        run = flambeau.compile(weighted)
+        first = run(flambeau.ones(3))
+        assert run.program_count == 0
+        assert flambeau.equal(run(flambeau.ones(3)), first)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    with pytest.raises(CompileError):
+        flambeau.compile(interrupted)(flambeau.ones(3))
+    assert gc.isenabled()
+
+
 def test_other_tensors_are_refused():
     place = r"a variable of interrupted\(\)"
     with pytest.raises(CompileError, match=f"leaves a tensor in {place}"):

@@ -1,6 +1,6 @@
 """XLA with less optimization, for tests and searches that run each program only a few times.
 
-    python -m tests.fuzz.quick_xla      the flags, for ``XLA_FLAGS``; what it holds comes first
+python -m tests.fuzz.quick_xla      the flags, for ``XLA_FLAGS``; what it holds comes first
 """
 
 from __future__ import annotations
@@ -51,4 +51,4 @@ def share_context() -> None:
 
 
 if __name__ == "__main__":
-    print(known_flags())
+    sys.stdout.write(known_flags())
