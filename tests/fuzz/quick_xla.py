@@ -18,6 +18,19 @@ FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1",
 )
 
+# What changes how a program rounds, as it is without flags.
+_USUAL = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+}
+
+
+def usual_options() -> dict[str, int | bool]:
+    """Options for one program that is compiled as users' are, whatever ``XLA_FLAGS`` says."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {name: value for name, value in _USUAL.items() if f"--{name}=" in flags}
+
 
 def environment() -> dict[str, str]:
     """Variables for a process that compiles quickly and keeps nothing on disk.

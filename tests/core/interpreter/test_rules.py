@@ -13,6 +13,7 @@ from jax import lax
 
 from flambeau.core.interpreter import Unknown, is_known, plan_of, run
 from flambeau.core.interpreter.table import RULES
+from tests.fuzz.quick_xla import usual_options
 
 pytestmark = pytest.mark.skipif(not is_known(), reason="the machine's state cannot be set")
 
@@ -39,7 +40,7 @@ def check(function, *arguments, ulps=0, absolute=0.0, zeros=True):
         zeros: Whether the sign of zeros counts.
     """
     found = evaluated(function, *arguments)
-    expected = jax.tree.leaves(jax.jit(function)(*arguments))
+    expected = jax.tree.leaves(jax.jit(function, compiler_options=usual_options())(*arguments))
     for mine, theirs in zip(found, map(np.asarray, expected), strict=True):
         assert mine.shape == theirs.shape
         assert mine.dtype == theirs.dtype
