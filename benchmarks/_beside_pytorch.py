@@ -146,9 +146,11 @@ def _wait_for(results: list[Any], library: str) -> None:
 
             cuda.synchronize()
         return
-    from jax import block_until_ready
+    import jax
 
-    block_until_ready([getattr(each, "jax", lambda each=each: each)() for each in results])
+    jax.block_until_ready([getattr(each, "jax", lambda each=each: each)() for each in results])
+    # The loss of an eager step is there before its parameters are.
+    jax.block_until_ready(jax.live_arrays())
 
 
 # In the parent.
