@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from flambeau.core.fusion.deferred import computed
+from flambeau.core.fusion.deferred import seen
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -24,7 +24,7 @@ def concrete_values(tensor: Any) -> np.ndarray | None:
     """The elements, if they are in this process's memory and not a matter of a running trace."""
     if modes.trace is not None or not isinstance(tensor, Tensor):
         return None
-    array = computed(tensor._read())
+    array = seen(tensor._read())
     if type(array) is not ArrayImpl or array.platform() != "cpu":
         return None
     return np.asarray(array) if _is_alone() or array.is_fully_addressable else None

@@ -104,6 +104,14 @@ def computed(array: Any) -> Any:
     return array.computed() if type(array) is Deferred else array
 
 
+def seen(array: Any) -> Any:
+    """`computed`, for a look at its elements: calls that it does not follow from go on waiting."""
+    if type(array) is not Deferred:
+        return array
+    segment = array.segment
+    return array.value if segment is None else segment.seen(array)
+
+
 def keep(holder: Any, array: Any) -> None:
     """Note that ``holder.array`` is ``array``, in whose place the computed array will be."""
     segment = array.segment

@@ -25,6 +25,9 @@ def _count_when_alone() -> int:
 
 _ALONE = _count_when_alone()
 
+# So many calls may be made twice, for a value that is looked at before an operator runs.
+_FEW = 4
+
 
 class Segment:
     """Calls that wait to be computed together.
@@ -53,7 +56,7 @@ class Segment:
         # Ends the sequence of the thread that makes the calls.
         self._end = end
         self._owner = threading.get_ident()
-        # Results that other threads have asked for, by their numbers.
+        # Results that were asked for while the calls go on waiting, by their numbers.
         self._beside: dict[int, Any] = {}
 
     def placement_of(self, array: Any) -> tuple[Any, bool]:
@@ -73,6 +76,12 @@ class Segment:
             self.finish()
         else:
             _at_once(self._compute_beside, wanted)
+
+    def seen(self, wanted: Any) -> Any:
+        """The value of ``wanted``, for which the other calls go on waiting if it takes only few."""
+        if len(_leading_to(self.point, {wanted.index})) > _FEW:
+            return wanted.computed()
+        return _at_once(self._value_beside, wanted.index)
 
     def kept(self) -> set[int]:
         """The results that are still referred to."""
@@ -138,15 +147,15 @@ class Segment:
         """Compute one result for another thread; the calls go on waiting."""
         if wanted.segment is None:
             return
-        index = wanted.index
+        wanted.value = self._value_beside(wanted.index)
+        wanted.segment = None
+
+    def _value_beside(self, index: int) -> Any:
         if index not in self._beside:
             point = self.point
-            while point.before is not None and point.before.count > index:
-                point = point.before
             outside = self.outside[: point.outside]
             self._beside[index] = one_by_one(point, outside, {index})[index]
-        wanted.value = self._beside[index]
-        wanted.segment = None
+        return self._beside[index]
 
 
 def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
@@ -157,12 +166,27 @@ def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
         return apart(compute, *arguments)
 
 
+def _leading_to(point: Point, kept: set[int]) -> list[Point]:
+    """Those of the calls up to ``point`` from which the results ``kept`` follow, in their order."""
+    wanted = set(kept)
+    found: list[Point] = []
+    while wanted:
+        assert point.before is not None
+        own = wanted.intersection(point.own())
+        if own:
+            found.append(point)
+            wanted.difference_update(own)
+            wanted.update([each for each in point.step.sources if each >= 0])
+        point = point.before
+    return found[::-1]
+
+
 def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, Any]:
     """The results ``kept`` of the calls up to ``point``, each call by its own program.
 
     Other results are dropped after their last use.
     """
-    path = point.path()
+    path = _leading_to(point, kept)
     last: dict[int, int] = {}
     for place, each in enumerate(path):
         last.update(dict.fromkeys([i for i in each.step.sources if i >= 0], place))

@@ -451,6 +451,40 @@ def test_lengths_that_never_come_back_are_given_up_until_they_do() -> None:
     assert count.fused >= 50
 
 
+def labelled(steps: int, labels: Callable[[Any, Any], Any]) -> list[float]:
+    """Training on labels that are looked at, since one that is out of range is an error."""
+    net, losses = network(), []
+    chosen = flambeau.optim.SGD(net.parameters(), lr=0.1)
+    targets = flambeau.tensor([[0, 1, 2, 0, 1]])
+    for i in range(steps):
+        found = net(batch(i))
+        loss = F.cross_entropy(found, labels(targets, found))
+        chosen.zero_grad()
+        loss.backward()
+        chosen.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize(
+    "labels", [lambda targets, _: (targets + 0).flatten(), lambda _, found: found.argmax(1)]
+)
+def test_labels_that_are_looked_at(labels: Callable[[Any, Any], Any]) -> None:
+    expected = unfused(lambda: labelled(10, labels))
+    count = Fused()
+    np.testing.assert_allclose(labelled(10, labels), expected, rtol=1e-5)
+    assert count.fused >= 4
+
+
+def test_a_look_at_labels_does_not_divide_a_step() -> None:
+    count = Fused()
+    labelled(10, lambda targets, _: (targets + 0).flatten())
+    assert count.left == 0
+    stream.boundary()
+    with pytest.raises(IndexError, match="Target 3 is out of bounds"):
+        labelled(2, lambda targets, _: (targets + 1).flatten())
+
+
 def test_what_cannot_be_compiled_runs_call_by_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*arguments: Any) -> None:
         raise MemoryError
