@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -48,7 +48,7 @@ class Recorder:
         """The results that are still referred to."""
         return frozenset(i for i, each in enumerate(self.results) if each() is not None)
 
-    def add(self, step: Step, fresh: list[Any], results: Any) -> bool:
+    def add(self, step: Step, fresh: Fresh, results: Any) -> bool:
         """Add a call that has run; ``False`` if it cannot be a part of a sequence.
 
         Args:
@@ -72,7 +72,8 @@ class Recorder:
             reference = weakref.ref(each)
             self.results.append(reference)
             self.origins[id(each)] = reference, index
-        self.outside.extend(fresh)
+        self.outside.extend(fresh.values)
+        self.origins.update(fresh.origins)
         self.point = point
         return True
 
@@ -95,20 +96,35 @@ class Recorder:
         return results
 
 
-def step_of(recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+class Fresh(NamedTuple):
+    """The arguments of a call that come from outside for the first time.
+
+    Attributes:
+        values: The arguments, arrays without their elements.
+        origins: What `Recorder.origins` says of them once the call has run: one that fails is no
+            part of the sequence.
+    """
+
+    values: list[Any]
+    origins: dict[int, tuple[Any, int]]
+
+
+def step_of(
+    recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]
+) -> tuple[Step, Fresh] | None:
     """A call as a step of a sequence, and its new arguments from outside, if it can be one."""
     leaves, tree = _flat(arguments)
     sources: list[int] = []
     forms: list[Any] = []
     placements: list[Any] = []
-    fresh: list[Any] = []
+    fresh = Fresh([], {})
     for each in leaves:
         kind = type(each)
         form: Any = kind
         placement = None
-        place = len(recorder.outside) + len(fresh)
+        place = len(recorder.outside) + len(fresh.values)
         if kind is ArrayImpl:
-            known = recorder.origins.get(id(each))
+            known = fresh.origins.get(id(each)) or recorder.origins.get(id(each))
             if known is not None and known[0]() is each:
                 sources.append(known[1])
                 forms.append(None)
@@ -117,7 +133,7 @@ def step_of(recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]) -> An
             if not _is_simple(each):
                 return None
             form, placement = each.aval, (each.sharding, each.committed)
-            recorder.origins[id(each)] = weakref.ref(each), ~place
+            fresh.origins[id(each)] = weakref.ref(each), ~place
             each = without_elements(each)
         elif isinstance(each, np.ndarray):
             if each.nbytes > _SMALL:
@@ -130,7 +146,7 @@ def step_of(recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]) -> An
         sources.append(~place)
         forms.append(form)
         placements.append(placement)
-        fresh.append(each)
+        fresh.values.append(each)
     return Step(call, tuple(sources), tuple(forms), tuple(placements), tree), fresh
 
 

@@ -230,13 +230,13 @@ class Stream:
         assert recorder is not None
         arguments = jax.tree.map(computed, arguments)
         found = step_of(recorder, call, arguments)
+        # Nothing that follows belongs to the sequence, unless all of this comes to its end.
+        self.take = self._idle
         results = call.fast(*arguments)
-        if found is not None and len(self.calls) < LONGEST:
+        if found is not None and len(self.calls) < LONGEST and recorder is self._recorder:
             step, fresh = found
             if recorder.add(step, fresh, results):
-                return results
-        # Nothing that follows belongs to the sequence.
-        self.take = self._idle
+                self.take = self._record
         return results
 
     # The last call

@@ -373,6 +373,44 @@ def test_an_error_is_raised_by_the_call_that_makes_it() -> None:
     np.testing.assert_allclose(z.numpy(), EXPECTED)
 
 
+def test_a_call_that_fails_is_no_part_of_a_sequence() -> None:
+    def run(fails: bool, kind: Any = np.float32) -> float:
+        x, y, z = (flambeau.from_numpy(np.full(3, each, np.float32)) for each in range(1, 4))
+        z = z if kind is np.float32 else flambeau.from_numpy(np.full(3, 3, kind))
+        total = x * 2
+        if fails:
+            with contextlib.suppress(RuntimeError):
+                flambeau.addcmul(y, z, flambeau.from_numpy(np.ones(7, np.float32)))
+        return (total * z).sum().item()
+
+    count = Fused()
+    assert [run(True) for _ in range(8)] == [18] * 8
+    assert [run(False) for _ in range(8)] == [18] * 8
+    assert count.fused > 0
+    assert [run(False, np.int32) for _ in range(8)] == [18] * 8
+
+
+def test_a_step_that_fails_is_no_part_of_a_sequence() -> None:
+    def run() -> list[float]:
+        net, found = network(), []
+        chosen = flambeau.optim.SGD(net.parameters(), lr=0.1)
+        for i in range(12):
+            chosen.zero_grad()
+            loss = net(batch(i)).square().mean()
+            loss.backward()
+            rate = chosen.param_groups[0]["lr"]
+            with contextlib.suppress(Exception):
+                chosen.param_groups[0]["lr"] = "fast"
+                chosen.step()
+            chosen.param_groups[0]["lr"] = rate
+            chosen.step()
+            found.append(loss.item())
+        return found
+
+    expected = unfused(run)
+    np.testing.assert_allclose(run(), expected, rtol=1e-5)
+
+
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
     # A GPU is only deterministic with a flag that XLA reads when it starts.
