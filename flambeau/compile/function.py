@@ -17,6 +17,7 @@ from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredErr
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
+from flambeau.core.forms import form_of
 from flambeau.core.fusion.stream import boundary
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
@@ -81,7 +82,9 @@ class _Recent:
         many = arguments.have_many_places()
         arrays = [each._cell.array for each in args]
         # On a machine with one device all arrays lie on that.
-        self.forms = [(i, e.aval, e.sharding if many else None) for i, e in enumerate(arrays)]
+        self.forms = [
+            (i, form_of(e.aval), e.sharding if many else None) for i, e in enumerate(arrays)
+        ]
         self.count = len(args)
         # No argument may be on one of these Cells.
         self.written = program.checks.sharing.written_cells
@@ -114,7 +117,7 @@ class _Recent:
         if count > 1 and (args[0] is args[1] if count == 2 else not _are_different(args)):
             return _UNKNOWN
         arrays = []
-        for i, aval, sharding in self.forms:
+        for i, form, sharding in self.forms:
             each = args[i]
             if (
                 type(each) is not Tensor
@@ -126,7 +129,9 @@ class _Recent:
             cell = each._cell
             array = cell.array
             # Arrays from the same source mostly share one aval.
-            if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
+            if type(array) is not ArrayImpl:
+                return _UNKNOWN
+            if array.aval is not form and form_of(array.aval) is not form:
                 return _UNKNOWN
             if sharding is not None and array.sharding != sharding:
                 return _UNKNOWN

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from flambeau.core import device as devices
+from flambeau.core.forms import form_of
 from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.fusion.segment import Segment
 from flambeau.core.fusion.sequence import Point, structured
@@ -50,7 +51,7 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
             continue
         if kind is ArrayImpl:
             aval = each.aval
-            if aval is not form and (type(form) is type or type(form) is tuple or aval != form):
+            if aval is not form and form_of(aval) is not form:
                 return None
             if devices.others_in_use and (each.sharding, each.committed) != step.placements[i]:
                 return None

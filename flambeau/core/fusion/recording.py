@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from flambeau.core.absent import without_elements
+from flambeau.core.forms import form_of
 from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.fusion.report import user_line
 from flambeau.core.fusion.sequence import Fusible, Point, Result, Step, leaves_of
@@ -132,7 +133,7 @@ def step_of(
                 continue
             if not _is_simple(each):
                 return None
-            form, placement = each.aval, (each.sharding, each.committed)
+            form, placement = form_of(each.aval), (each.sharding, each.committed)
             fresh.origins[id(each)] = weakref.ref(each), ~place
             each = without_elements(each)
         elif isinstance(each, np.ndarray):

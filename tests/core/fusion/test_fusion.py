@@ -16,6 +16,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.core.forms import form_of
 from flambeau.core.fusion import sequence, stream
 from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.gears import settings
@@ -533,3 +534,21 @@ def test_what_cannot_be_compiled_runs_call_by_call(monkeypatch: pytest.MonkeyPat
     assert_same(training(8), expected)
     assert count.fused == 0
     assert count.left > 0
+
+
+def test_avals_that_say_the_same_are_the_same_form() -> None:
+    """As JAX gives them for results of different programs on a GPU."""
+
+    class Aval:
+        """An aval that is compared by identity."""
+
+        def __init__(self, aval: Any) -> None:
+            self.shape, self.dtype, self.weak_type = aval.shape, aval.dtype, aval.weak_type
+            self.memory_space = getattr(aval, "memory_space", None)
+
+    aval = flambeau.ones(3, 4)._read().aval
+    form = form_of(aval)
+    assert form_of(Aval(aval)) is form
+    assert form_of(flambeau.zeros(3, 4)._read().aval) is form
+    assert form_of(flambeau.zeros(4, 3)._read().aval) is not form
+    assert form_of(flambeau.zeros(3, 4, dtype=flambeau.int32)._read().aval) is not form
