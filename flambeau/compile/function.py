@@ -16,7 +16,7 @@ from flambeau.compile.chance import is_iterator
 from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
-from flambeau.core import device, dtype, naming, world
+from flambeau.core import device, dtype, world
 from flambeau.core.forms import form_of
 from flambeau.core.fusion.stream import boundary
 from flambeau.core.jax_private import ArrayImpl
@@ -173,7 +173,7 @@ class CompiledFunction:
             eagerly.
     """
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
         self.function = function
         self.fullgraph = fullgraph
         #: The programs by the key of their calls: the most recently used key is last, the most
@@ -324,9 +324,11 @@ class CompiledFunction:
             program = Program(
                 self.function, leaves, structure, answers=answers, fullgraph=self.fullgraph
             )
-            if self.fullgraph or program.gradients is None or program.gradients.refusal is None:
+            refusal = None if program.gradients is None else program.gradients.refusal
+            # Any other error is one that a backward of the eager call would raise as well.
+            if self.fullgraph or not isinstance(refusal, CompileError):
                 return program
-            raise CompileError(str(program.gradients.refusal))
+            raise CompileError(str(refusal))
         except UnansweredError as error:
             if error.is_count:
                 self._counting.add(key)
@@ -433,24 +435,23 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     it enters. In another situation another program runs, or the function is traced again, so the
     result is always the eager one. Parameters, buffers, gradients and optimizer state are read and
     written in place, and tensors that the function stores in lists, dictionaries and attributes
-    are there after each call. A call that changes other Python state, such as a counter, or draws
-    random numbers of Python or NumPy cannot become a program.
+    are there after each call. A call that changes other Python state, such as a counter, draws
+    random numbers of Python or NumPy, reads a clock or an iterator, or needs a tensor's value in
+    Python cannot become a program: it runs eagerly, with one warning that names the line, and is
+    fused where it repeats; see `compiler.gears`.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.
-        options: PyTorch's. With ``fullgraph=False`` calls that cannot become one program run
-            eagerly, with a warning; this is the default of `torch.compile` where flambeau is
-            imported as torch. With ``disable=True`` the function is returned as it is. ``mode``,
-            ``dynamic``, ``backend`` and ``options`` are accepted and have no effect.
+        options: PyTorch's. With ``fullgraph=True`` a call that cannot become one program is an
+            error. With ``disable=True`` the function is returned as it is. ``mode``, ``dynamic``,
+            ``backend`` and ``options`` are accepted and have no effect.
 
     Returns:
         A callable with the same arguments and results. For a module it is a module too: another
         handle, of a subclass of its class, with the same members and attributes.
 
     Raises:
-        CompileError: When it is called, and ``fullgraph`` is true: the function needs a tensor's
-            value in Python, changes Python state at each call, or reads a clock, an iterator or
-            random numbers of Python's.
+        CompileError: When it is called, and ``fullgraph`` is true: it cannot become one program.
 
     >>> import flambeau
     >>> @flambeau.compile
@@ -468,8 +469,7 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(compile, **options)
     if options.get("disable"):
         return function
-    fullgraph = options.get("fullgraph", naming.package != "torch")
-    return with_calls(function, CompiledFunction(function, fullgraph))
+    return with_calls(function, CompiledFunction(function, options.get("fullgraph", False)))
 
 
 def set_stance(wanted: str) -> str:

@@ -62,7 +62,7 @@ class Program:
         structure: Any,
         stand_in: Callable[[Cell], Any] | None = None,
         answers: Sequence[Answer] = (),
-        fullgraph: bool = True,
+        fullgraph: bool = False,
     ) -> None:
         recording, closed = _record(function, leaves, structure, stand_in, answers, fullgraph)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)

@@ -66,7 +66,7 @@ class Recording(Results):
         structure: Any,
         caches: Caches,
         answers: Sequence[Answer] = (),
-        fullgraph: bool = True,
+        fullgraph: bool = False,
     ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
         self.function, self.caches = function, caches

@@ -27,7 +27,7 @@ def check_refused(function, match, *args):
     Returns:
         The compiled function.
     """
-    run = flambeau.compile(function)
+    run = flambeau.compile(function, fullgraph=True)
     for _ in range(2):
         run(*args)
     with pytest.raises(CompileError, match=match):

@@ -129,7 +129,7 @@ def test_a_function_that_needs_a_value_is_refused():
 def test_what_is_not_compiled_is_refused():
     with pytest.raises(TypeError, match=r"lower\(\) needs what flambeau.compile\(\) returned"):
         flambeau.compiler.lower(lambda x: x, flambeau.ones(1))
-    inner = flambeau.compile(lambda x: x * 2)
-    outer = flambeau.compile(lambda x: flambeau.compiler.lower(inner, x))
+    inner = flambeau.compile(lambda x: x * 2, fullgraph=True)
+    outer = flambeau.compile(lambda x: flambeau.compiler.lower(inner, x), fullgraph=True)
     with pytest.raises(RuntimeError, match=r"lower\(\) cannot be called inside"):
         outer(flambeau.ones(1))

@@ -170,7 +170,7 @@ def test_a_training_step_with_checks_is_one_program():
 
 def test_with_fullgraph_a_question_stays_an_error():
     with pytest.raises(flambeau.CompileError, match="if tensor"):
-        flambeau.compile(chooses)(ONES)
+        flambeau.compile(chooses, fullgraph=True)(ONES)
 
 
 def test_gradients_outside_of_such_a_function_are_right():
@@ -285,4 +285,4 @@ def test_a_question_under_a_transformation_is_right():
 
 def test_with_fullgraph_a_count_stays_an_error():
     with pytest.raises(flambeau.CompileError, match="number of its elements is asked for"):
-        flambeau.compile(length)(SOME)
+        flambeau.compile(length, fullgraph=True)(SOME)

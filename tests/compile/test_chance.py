@@ -125,7 +125,7 @@ REFUSED = "something else at each call"
 def test_no_program_repeats_them(name):
     function = {**of_numbers(), **of_the_machine()}[name]
     with pytest.raises(CompileError, match=REFUSED):
-        flambeau.compile(function)(X)
+        flambeau.compile(function, fullgraph=True)(X)
 
 
 # Each call of `of_numbers` begins anew, but for the generators of the process.
@@ -145,9 +145,9 @@ def test_calls_run_eagerly_and_draw_as_eager_calls_do(name):
 def test_the_error_names_the_line_and_nothing_is_used_up():
     listed = iter([1.0, 2.0])
     with pytest.raises(CompileError, match=r"test_chance.py, line \d+, in .*next\(listed\)"):
-        flambeau.compile(lambda x: x * next(listed))(X)
+        flambeau.compile(lambda x: x * next(listed), fullgraph=True)(X)
     with pytest.raises(CompileError, match="a list_iterator gives something else"):
-        flambeau.compile(lambda x: x * _or_none(lambda: next(listed)))(X)
+        flambeau.compile(lambda x: x * _or_none(lambda: next(listed)), fullgraph=True)(X)
     assert [*listed] == [1.0, 2.0]
 
 
@@ -160,7 +160,7 @@ def _or_none(function):
 
 def test_iterators_are_no_arguments():
     with pytest.raises(CompileError, match="an iterator is among the arguments"):
-        flambeau.compile(lambda x, other: x * next(other))(X, iter([1.0]))
+        flambeau.compile(lambda x, other: x * next(other), fullgraph=True)(X, iter([1.0]))
 
 
 def test_what_is_only_there_is_not_refused():
@@ -211,7 +211,7 @@ def test_a_trace_takes_nothing_from_pipes_and_sockets():
         )
         for function, name in functions:
             with pytest.raises(CompileError, match=f"{name}.*{REFUSED}"):
-                flambeau.compile(function)(X)
+                flambeau.compile(function, fullgraph=True)(X)
         assert (process.stdout.readline(), near.recv(4)) == (b"3\n", b"0123")
 
 
@@ -256,5 +256,5 @@ def test_queues_keep_what_they_hold():
     filled = queue.Queue()
     filled.put(2.0)
     with pytest.raises(CompileError, match=r"Queue.get\(\)"):
-        flambeau.compile(lambda x: x * filled.get())(X)
+        flambeau.compile(lambda x: x * filled.get(), fullgraph=True)(X)
     assert filled.qsize() == 1

@@ -332,7 +332,7 @@ def test_a_container_that_is_changed_behind_its_name_is_refused(monkeypatch):
         return x * len(kept)
 
     with pytest.raises(CompileError, match="into kept by another way"):
-        flambeau.compile(run)(flambeau.ones(1))
+        flambeau.compile(run, fullgraph=True)(flambeau.ones(1))
     assert kept == ["before"]
 
 

@@ -116,4 +116,4 @@ def test_one_from_outside_stays_itself():
 @pytest.mark.parametrize("cls", [Plain, Raised])
 def test_other_objects_that_would_keep_a_tensor_without_a_value_are_refused(cls):
     with pytest.raises(flambeau.CompileError, match="as its attribute 'first'"):
-        flambeau.compile(lambda x: cls(x * 2))(flambeau.ones(2))
+        flambeau.compile(lambda x: cls(x * 2), fullgraph=True)(flambeau.ones(2))

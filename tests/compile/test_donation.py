@@ -24,7 +24,7 @@ class Training:
         )  # fmt: skip
         self.optimizer = make(self.net.parameters())
         self.set_to_none = set_to_none
-        self.step = flambeau.compile(self.one_step)
+        self.step = flambeau.compile(self.one_step, fullgraph=True)
 
     def one_step(self, x, y):
         loss = F.mse_loss(self.net(x), y)

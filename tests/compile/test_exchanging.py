@@ -219,7 +219,7 @@ def test_a_trace_that_raises_leaves_every_tensor_as_it_was(place, error):
         tensors = [*module.parameters(), *module.buffers(), get(x)]
         return [(shown(e), id(e), id(e._cell), e._user_attributes()) for e in tensors]
 
-    run, (x, *_) = flambeau.compile(function), inputs()
+    run, (x, *_) = flambeau.compile(function, fullgraph=True), inputs()
     before = state(x)
     for _ in range(2):
         with pytest.raises(error, match="stop"):
@@ -310,7 +310,7 @@ def test_members_of_modules_are_changed_at_each_call(change, when, raises):
                 raise ValueError("stop")
             return held(x.double()) + 1 if when == "called after" else made
 
-        run = flambeau.compile(function) if compiled else function
+        run = flambeau.compile(function, fullgraph=True) if compiled else function
         for x in inputs():
             before = members(held)
             try:
@@ -515,7 +515,7 @@ def test_a_shape_on_the_tape_and_elements_cannot_both_be_changed_inside():
         tensor.t_().mul_(x)
 
     with pytest.raises(RuntimeError, match="also its elements"):
-        flambeau.compile(function)(flambeau.ones(2, 2))
+        flambeau.compile(function, fullgraph=True)(flambeau.ones(2, 2))
     assert tensor.grad_fn is not None
     assert not tensor._is_view()
 

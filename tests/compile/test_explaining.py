@@ -164,7 +164,7 @@ def test_calls_that_run_eagerly_are_explained():
 
 
 def test_a_call_that_fails_leaves_no_program_behind():
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def chosen(x):
         return x if x.sum() > 0 else -x
 

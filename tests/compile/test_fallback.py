@@ -181,7 +181,7 @@ def test_an_error_leaves_everything_as_it_was(change, then):
     with own_world() as holder:
         before = state_of(holder)
 
-        @flambeau.compile
+        @flambeau.compile(fullgraph=True)
         def function(x):
             return then(x, change(holder))
 
@@ -240,7 +240,7 @@ def by_finally(x):
 def test_a_question_without_an_answer_counts_though_it_is_caught(function):
     x = flambeau.ones(2)
     with pytest.raises(flambeau.CompileError, match=r"test_fallback.*\n.*value of a tensor"):
-        flambeau.compile(function)(x)
+        flambeau.compile(function, fullgraph=True)(x)
     step = lenient(function)
     for _ in range(4):
         assert step(x).tolist() == function(x).tolist() == [2, 2]
@@ -256,7 +256,7 @@ def test_text_has_values(text):
 
     x = flambeau.ones(2)
     with pytest.raises(flambeau.CompileError, match="value of a tensor is not known"):
-        flambeau.compile(function)(x)
+        flambeau.compile(function, fullgraph=True)(x)
     with pytest.warns(CompileWarning, match="runs eagerly"):
         assert lenient(function)(x).tolist() == [2, 2]
 

@@ -52,7 +52,7 @@ def training(fails):
     model.kept, model.settings = [], Settings()
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def step():
         optimizer.zero_grad()
         loss = model(X).square().sum() * model.settings.rate

@@ -537,7 +537,7 @@ class Output:
 @pytest.mark.parametrize("make", [Output, lambda y: {y}])
 def test_an_object_that_holds_a_tensor_is_refused(make):
     kept = ["before"]
-    run = flambeau.compile(lambda x: kept.append([make(x * 2)]))
+    run = flambeau.compile(lambda x: kept.append([make(x * 2)]), fullgraph=True)
     with pytest.raises(CompileError, match=r"leaves an object of class \w+ in kept"):
         run(flambeau.ones(1))
     assert kept == ["before"]
@@ -556,7 +556,7 @@ def test_an_error_leaves_containers_as_they_were(error):
             raise KeyError("mine")
         return x if error == "later" or x.sum() > 0 else -x
 
-    compiled, x = flambeau.compile(run), flambeau.ones(1, 3)
+    compiled, x = flambeau.compile(run, fullgraph=True), flambeau.ones(1, 3)
     if error == "later":
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Program, "run_on", lambda *args: 1 / 0)
@@ -573,7 +573,7 @@ def test_an_error_leaves_containers_as_they_were(error):
 @pytest.mark.parametrize("scene", OF_GRADIENTS)
 def test_what_hooks_of_gradients_keep_needs_backward_inside(scene):
     net, kept = scene()
-    y = flambeau.compile(lambda x: net(x))(flambeau.ones(2, 3))
+    y = flambeau.compile(lambda x: net(x), fullgraph=True)(flambeau.ones(2, 3))
     with pytest.raises(CompileError, match=r"changes .*kept.* while .*compile the whole step"):
         y.sum().backward()
     assert not kept

@@ -125,7 +125,7 @@ def test_objects_that_the_collector_ignores_are_found_too():
     gc.freeze()
     gc.disable()
     try:
-        run = flambeau.compile(weighted)
+        run = flambeau.compile(weighted, fullgraph=True)
         first = run(flambeau.ones(3))
         assert run.program_count == 0
         assert flambeau.equal(run(flambeau.ones(3)), first)
@@ -134,14 +134,14 @@ def test_objects_that_the_collector_ignores_are_found_too():
         gc.enable()
         gc.unfreeze()
     with pytest.raises(CompileError):
-        flambeau.compile(interrupted)(flambeau.ones(3))
+        flambeau.compile(interrupted, fullgraph=True)(flambeau.ones(3))
     assert gc.isenabled()
 
 
 def test_other_tensors_are_refused():
     place = r"a variable of interrupted\(\)"
     with pytest.raises(CompileError, match=f"leaves a tensor in {place}"):
-        flambeau.compile(interrupted)(flambeau.ones(3))
+        flambeau.compile(interrupted, fullgraph=True)(flambeau.ones(3))
     sys.last_error = None
     assert not dead_tensors()
     run = flambeau.compile(interrupted, fullgraph=False)
@@ -157,7 +157,7 @@ def test_a_trace_that_fails_empties_the_caches_that_it_has_filled():
         return total * 2 if total.sum() > 0 else total
 
     with pytest.raises(CompileError, match="value of a tensor"):
-        flambeau.compile(function)(flambeau.ones(3, 3))
+        flambeau.compile(function, fullgraph=True)(flambeau.ones(3, 3))
     assert mask.cache_info().currsize == 0
     run = flambeau.compile(function, fullgraph=False)
     expected = function(flambeau.ones(3, 3))
@@ -177,7 +177,7 @@ def test_an_error_in_a_backward_outside_keeps_no_tensors():
         product.register_hook(hook)
         return product.sum()
 
-    loss = flambeau.compile(function)(flambeau.ones(2, requires_grad=True))
+    loss = flambeau.compile(function, fullgraph=True)(flambeau.ones(2, requires_grad=True))
     assert loss.item() == 4
     assert not dead_tensors()
     with pytest.raises(KeyError, match="of the hook"):

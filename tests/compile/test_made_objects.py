@@ -205,7 +205,7 @@ def test_tuples_inside_each_other_beyond_what_python_can_follow_are_an_error():
         return made
 
     with pytest.raises(CompileError, match="too deeply"):
-        flambeau.compile(run)(X)
+        flambeau.compile(run, fullgraph=True)(X)
 
 
 def generator(x):
@@ -266,7 +266,7 @@ def test_what_would_keep_a_tensor_without_a_value_is_refused_and_runs_eagerly(ki
         return made if where == "returned" else Node(made)
 
     with pytest.raises(CompileError, match=r"leaves an object of class \w+ in"):
-        flambeau.compile(run)(X)
+        flambeau.compile(run, fullgraph=True)(X)
     assert not KEPT
     with pytest.warns(CompileWarning, match="runs eagerly"):
         assert type(flambeau.compile(run, fullgraph=False)(X)) is type(run(X))
@@ -275,7 +275,7 @@ def test_what_would_keep_a_tensor_without_a_value_is_refused_and_runs_eagerly(ki
 @pytest.mark.parametrize("function", [generator, coroutine])
 def test_functions_that_wait_are_refused_and_run_eagerly(function):
     with pytest.raises(CompileError, match=r"leaves an object of class \w+ in"):
-        flambeau.compile(function)(X)
+        flambeau.compile(function, fullgraph=True)(X)
     with pytest.warns(CompileWarning, match="runs eagerly"):
         found = flambeau.compile(function, fullgraph=False)(X)
     if function is generator:
@@ -289,7 +289,7 @@ def test_functions_that_wait_are_refused_and_run_eagerly(function):
 @pytest.mark.parametrize("make", [lambda: iter([1]), lambda: (i for i in range(2)), lambda: zip()])
 def test_an_iterator_that_the_first_call_would_use_up_is_refused(make):
     with pytest.raises(CompileError, match="used up by the first"):
-        flambeau.compile(lambda x: (x, make()))(X)
+        flambeau.compile(lambda x: (x, make()), fullgraph=True)(X)
 
 
 class Net(nn.Module):
@@ -334,7 +334,7 @@ def test_an_object_that_cannot_be_made_again_leaves_an_attribute_as_it_was():
     net = Net(Plain)
     before = net.state
     with pytest.raises(CompileError, match=r"an object of class Plain in Net\.state"):
-        flambeau.compile(net)(X)
+        flambeau.compile(net, fullgraph=True)(X)
     assert net.state is before
     assert before.value.tolist() == [0.0, 0.0]
     fast = flambeau.compile(net, fullgraph=False)

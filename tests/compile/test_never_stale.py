@@ -148,7 +148,7 @@ def test_hooks_on_parameters_are_seen(kind):
 
 def test_a_world_that_changes_at_every_call_is_warned_of():
     net = Net()
-    compiled = flambeau.compile(lambda x: net(x))
+    compiled = flambeau.compile(lambda x: net(x), fullgraph=True)
     for n in range(16):
         net.first.offset = float(n)
         compiled(X)
@@ -515,7 +515,7 @@ def test_a_flag_set_on_an_argument_is_set_on_the_tensor_given():
 def test_a_trace_that_fails_leaves_flags_as_they_were():
     weight = flambeau.ones(2, requires_grad=True)
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def f(x):
         weight.requires_grad_(False)
         return 1 if x.sum() > 0 else 0
@@ -598,7 +598,7 @@ def test_the_value_of_a_tensor_from_outside_is_asked_at_each_call(ask):
         return x + ask(count)
 
     with pytest.raises(flambeau.CompileError, match="not known"):
-        flambeau.compile(shifted)(flambeau.zeros(()))
+        flambeau.compile(shifted, fullgraph=True)(flambeau.zeros(()))
     step = flambeau.compile(shifted, fullgraph=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

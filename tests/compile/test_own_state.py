@@ -60,7 +60,7 @@ def test_a_refused_step_changes_nothing():
     training.step(X)
     before = training.state()
     with pytest.raises(CompileError):
-        flambeau.compile(training.step)(X)
+        flambeau.compile(training.step, fullgraph=True)(X)
     assert training.state() == before
 
 
@@ -69,7 +69,7 @@ def test_a_change_that_no_program_makes_is_refused():
     training.step(X)
     before = training.state()
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def run(x):
         training.unscale(x)
 
@@ -103,7 +103,7 @@ class Plain:
 def test_an_attribute_set_past_all_that_is_seen_is_refused():
     plain = Plain()
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def function(x):
         object.__setattr__(plain, "found", x * 2)
         return x
@@ -133,7 +133,7 @@ def test_what_a_property_keeps_is_put_back_by_a_call_that_fails():
         return x * x.sum().item()
 
     with pytest.raises(flambeau.CompileError):
-        flambeau.compile(function)(flambeau.ones(2))
+        flambeau.compile(function, fullgraph=True)(flambeau.ones(2))
     assert counting.number == 0
     flambeau.compile(function, fullgraph=False)(flambeau.ones(2))
     assert counting.number == 1

@@ -58,7 +58,7 @@ def test_an_error_names_a_line_in_a_folder_beside_the_package():
     namespace = {"__name__": "users"}
     exec(compile("def choose(x):\n    return x if x.sum() > 0 else -x\n", file, "exec"), namespace)
     with pytest.raises(errors.CompileError, match=r"-mine.train\.py, line 2, in choose"):
-        flambeau.compile(namespace["choose"])(X)
+        flambeau.compile(namespace["choose"], fullgraph=True)(X)
 
 
 CLASSES = """

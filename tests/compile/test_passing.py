@@ -107,7 +107,7 @@ def test_a_replaced_backward_is_another_program():
 @pytest.mark.parametrize("name", ["keeping", "counting"])
 def test_a_hook_that_sets_an_attribute_needs_backward_inside(name):
     scene = Scene()
-    run = flambeau.compile(getattr(scene, name))
+    run = flambeau.compile(getattr(scene, name), fullgraph=True)
     with pytest.raises(CompileError, match=r"changes Scene\.\w+ while its gradient"):
         gradient(scene, run)
     assert scene.calls == 0

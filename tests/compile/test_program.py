@@ -323,13 +323,13 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_asking_for_a_value_names_the_line(name):
     with pytest.raises(CompileError, match=r"test_program\.py, line \d+"):
-        flambeau.compile(REFUSED[name])(flambeau.ones(2))
+        flambeau.compile(REFUSED[name], fullgraph=True)(flambeau.ones(2))
 
 
 @pytest.mark.parametrize("draw", [random.random, np.random.rand], ids=["random", "numpy.random"])
 def test_random_numbers_that_are_not_tensors_are_refused(draw):
     with pytest.raises(CompileError, match="something else at each call"):
-        flambeau.compile(lambda x: x * draw())(flambeau.ones(2))
+        flambeau.compile(lambda x: x * draw(), fullgraph=True)(flambeau.ones(2))
 
 
 class Output:
@@ -342,7 +342,7 @@ def test_an_object_with_tensors_among_the_results_is_refused_unless_jax_knows_it
         return {"output": Output(x * 2)}
 
     with pytest.raises(CompileError, match=r"(?s)Output.*'loss'.*register_pytree_node"):
-        flambeau.compile(forward)(flambeau.ones(2))
+        flambeau.compile(forward, fullgraph=True)(flambeau.ones(2))
     flatten = (lambda each: ((each.loss,), None)), (lambda _, losses: Output(*losses))
     jax.tree_util.register_pytree_node(Output, *flatten)
     assert flambeau.compile(forward)(flambeau.ones(2))["output"].loss.tolist() == [2, 2]
@@ -369,7 +369,7 @@ def test_an_error_leaves_no_tracer_behind():
     module = Memory()
     weight = flambeau.ones(2, requires_grad=True)
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def f(x):
         module(x)
         module.total.add_(1)
@@ -394,14 +394,14 @@ def test_the_users_own_error_is_raised_as_it_is():
 
 def test_numpy_arguments_are_refused():
     with pytest.raises(TypeError, match="from_numpy"):
-        flambeau.compile(lambda x: x)(flambeau.ones(2).numpy())
+        flambeau.compile(lambda x: x, fullgraph=True)(flambeau.ones(2).numpy())
 
 
 def test_backward_of_an_older_graph_is_refused():
     weight = flambeau.ones(2, requires_grad=True)
     loss = (weight * weight).sum()
     with pytest.raises(CompileError, match="recorded before"):
-        flambeau.compile(lambda: loss.backward())()
+        flambeau.compile(lambda: loss.backward(), fullgraph=True)()
 
 
 def test_many_programs_are_warned_of():

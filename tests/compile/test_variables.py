@@ -47,7 +47,7 @@ def test_a_variable_that_is_set_back_is_as_before():
 
 @pytest.mark.parametrize("variable", [WITH_DEFAULT, WITHOUT])
 def test_a_trace_that_fails_sets_nothing(variable):
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def run(x):
         variable.set(x * 2)
         return x if x.sum() > 0 else -x
