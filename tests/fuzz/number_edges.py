@@ -25,7 +25,7 @@ def compiled(compute: Callable[..., Any]) -> Callable[..., Any]:
             return compute(lib, *given)
 
         # Detached, since the node of a compiled function is not its operators'.
-        run = function if lib.__name__ == "torch" else lib.compile(function)
+        run = function if lib.__name__ == "torch" else lib.compile(function, fullgraph=True)
         return run(*tensors).detach()
 
     return run
@@ -102,7 +102,7 @@ def _one_by_one(compute: Callable[..., Any]) -> Callable[..., Any]:
     def run(lib: Any, x: Any, places: Any) -> Any:
         x = x.detach()
         if lib.__name__ != "torch":
-            at = lib.compile(lambda x, place: compute(lib, x, place))
+            at = lib.compile(lambda x, place: compute(lib, x, place), fullgraph=True)
             return lib.stack([at(x, each).reshape(()) for each in places])
         found = []
         for each in places:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import gc
 import importlib.util
 import json
@@ -114,7 +115,8 @@ class Comparison:
     def _observed(self) -> Observation:
         """The program, run in its way."""
         if self.way != "fused":
-            return observe(self.program, flambeau, flambeau.compile if self.compiled else None)
+            whole = functools.partial(flambeau.compile, fullgraph=True)
+            return observe(self.program, flambeau, whole if self.compiled else None)
         before = statistics.fused
         with flambeau.compiler.gears(interpret=False, fuse=2):
             for _ in range(5):

@@ -171,7 +171,7 @@ def test_a_numpy_kernel_without_fake_cannot_be_compiled():
         return flambeau.from_numpy(np.sin(x.numpy()))
 
     with pytest.raises(RuntimeError, match="Register a fake implementation"):
-        flambeau.compile(only_numpy)(X)
+        flambeau.compile(only_numpy, fullgraph=True)(X)
 
 
 def test_a_fake_that_does_not_fit_is_told():

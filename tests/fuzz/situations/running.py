@@ -172,8 +172,7 @@ def _outcome(situation: Situation, compiled: bool, fullgraph: bool = True) -> Ou
         exec(compile(source, file, "exec"), vars(module))
         run = module.target
         if compiled:
-            options = {} if fullgraph else {"fullgraph": False}
-            run = flambeau.compile(module.target, **options)
+            run = flambeau.compile(module.target, fullgraph=fullgraph)
         for i, step in enumerate(_STEPS):
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
