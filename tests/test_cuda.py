@@ -96,7 +96,7 @@ def test_events_are_recorded_outside_of_compiled_functions():
         return x * 2
 
     with pytest.raises(flambeau.CompileError, match="no streams and no events"):
-        flambeau.compile(function)(flambeau.ones(2))
+        flambeau.compile(function, fullgraph=True)(flambeau.ones(2))
     assert flambeau.func.vmap(function)(flambeau.ones(2)).tolist() == [2, 2]
     assert event.query() is True
 

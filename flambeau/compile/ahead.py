@@ -59,7 +59,7 @@ def _traced(
     while True:
         count = len(stand_ins.values)
         try:
-            program = Program(function, leaves, structure, stand_ins, fullgraph=True)
+            program = Program(function, leaves, structure, stand_ins)
         except Exception:
             if len(stand_ins.values) == count:
                 raise

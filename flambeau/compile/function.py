@@ -321,9 +321,7 @@ class CompiledFunction:
             if key not in self._counting:
                 answers = [each for each in answers if not each.is_count]
             self._learned.discard(key)
-            program = Program(
-                self.function, leaves, structure, answers=answers, fullgraph=self.fullgraph
-            )
+            program = Program(self.function, leaves, structure, answers=answers)
             refusal = None if program.gradients is None else program.gradients.refusal
             # Any other error is one that a backward of the eager call would raise as well.
             if self.fullgraph or not isinstance(refusal, CompileError):

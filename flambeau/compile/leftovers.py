@@ -8,6 +8,7 @@ says what becomes of the caches.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import sys
@@ -38,6 +39,23 @@ _OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
 
 
 _SLOT: Any = vars(Cell)["array"]
+
+
+@contextlib.contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """A block at whose end all that it has made is young, and soon collected then.
+
+    Objects that are frozen are so no more: they would not be found among those that hold a tensor,
+    or a cache.
+    """
+    gc.unfreeze()
+    is_enabled = gc.isenabled()
+    try:
+        gc.disable()
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 class Leftovers:

@@ -20,7 +20,7 @@ from flambeau.compile.effects import Effects
 from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
-from flambeau.compile.leftovers import let_go
+from flambeau.compile.leftovers import collecting_nothing, let_go
 from flambeau.compile.passing import Arrival, PassedGradients, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
@@ -46,7 +46,6 @@ class Program:
         structure: The structure of the arguments.
         stand_in: See `Trace`.
         answers: The answers to questions about tensors' values in an eager call.
-        fullgraph: See `Recording`.
 
     Attributes:
         origin: The reason for which it was compiled.
@@ -62,9 +61,8 @@ class Program:
         structure: Any,
         stand_in: Callable[[Cell], Any] | None = None,
         answers: Sequence[Answer] = (),
-        fullgraph: bool = False,
     ) -> None:
-        recording, closed = _record(function, leaves, structure, stand_in, answers, fullgraph)
+        recording, closed = _record(function, leaves, structure, stand_in, answers)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self._bind(recording, closed, slot_of)
@@ -274,15 +272,14 @@ def _record(
     structure: Any,
     stand_in: Callable[[Cell], Any] | None,
     answers: Sequence[Answer],
-    fullgraph: bool,
 ) -> Any:
     """Trace a function until it is known which arguments share Cells, and caches are filled."""
     joined, caches = Joined(leaves), Caches()
     while True:
         caches.begin()
-        recording = Recording(function, joined, structure, caches, answers, fullgraph)
+        recording = Recording(function, joined, structure, caches, answers)
         recording.trace.stand_in = stand_in
-        with jit_core.tracing():
+        with jit_core.tracing(), collecting_nothing():
             closed = recording.record()
         recording.trace.loose = exchanging.loose_tensors(recording)
         owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))

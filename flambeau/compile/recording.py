@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,8 +54,6 @@ class Recording(Results):
         structure: The structure of the arguments.
         caches: The caches of `functools`.
         answers: The answers to questions about tensors' values; see `answers`.
-        fullgraph: Whether a call may not run eagerly instead. Only then may Python side effects
-            run once, with a warning.
     """
 
     def __init__(
@@ -66,12 +63,10 @@ class Recording(Results):
         structure: Any,
         caches: Caches,
         answers: Sequence[Answer] = (),
-        fullgraph: bool = False,
     ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
         self.function, self.caches = function, caches
         self.telling = Telling(answers)
-        self.fullgraph = fullgraph
         # The positions of the outputs with the values that were asked for, and the answers.
         self.asked: list[int] = []
         self.told: list[Any] = []
@@ -81,7 +76,6 @@ class Recording(Results):
         self.page = Page()
         self.keeping: Keeping
         self.failed: bool = False
-        self._collects: bool = False
         # The slots that the function changes, with their old values.
         self.changed: list[tuple[Any, Any]] = []
         # The Cells and arguments that are written, each with its output and the number of writes.
@@ -110,12 +104,7 @@ class Recording(Results):
         if modes.trace is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         put_settings_back = settings.keep()
-        # Objects that are frozen would not be found among those that hold a tensor, or a cache.
-        gc.unfreeze()
         try:
-            # Until the end all that the trace makes is young, and soon collected then.
-            self._collects = gc.isenabled()
-            gc.disable()
             classes = arguments.classes_in(self.structure)
             self.trace.begin(self.function, self.joined.leaves, classes)
             self.trace.__enter__()
@@ -140,8 +129,6 @@ class Recording(Results):
         Args:
             put_settings_back: Restores the settings, if the trace has failed.
         """
-        if self._collects:
-            gc.enable()
         if put_settings_back is not None:
             self.trace.reset()
             put_settings_back()

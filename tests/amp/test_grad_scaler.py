@@ -185,7 +185,7 @@ def test_factors_are_checked_and_can_be_changed():
 
 def test_a_step_in_a_compiled_function_says_why_not():
     training = Training()
-    step = flambeau.compile(training.step)
+    step = flambeau.compile(training.step, fullgraph=True)
     with pytest.raises(CompileError, match="value"):
         step()
 

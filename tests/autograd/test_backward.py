@@ -143,7 +143,7 @@ def test_a_compiled_function_follows_grad_dtype():
 def test_grad_dtype_cannot_be_set_in_a_compiled_function():
     x = leaf()
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def change():
         x.grad_dtype = flambeau.float64
 

@@ -229,7 +229,7 @@ def test_an_index_tensor_is_data_of_a_compiled_program() -> None:
 def test_a_compiled_program_writes_to_masks_but_cannot_return_what_they_pick() -> None:
     outside = flambeau.tensor([True, False])
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def written(x: Any, mask: Any, values: Any) -> Any:
         y, z = x.clone(), x.clone()
         y[mask] = 0.5
@@ -247,7 +247,7 @@ def test_a_compiled_program_writes_to_masks_but_cannot_return_what_they_pick() -
         lambda x: x.nonzero(),
     ):
         with pytest.raises(RuntimeError, match=r"flambeau\.where"):
-            flambeau.compile(read)(flambeau.tensor([1.0, 2.0]))
+            flambeau.compile(read, fullgraph=True)(flambeau.tensor([1.0, 2.0]))
 
 
 def test_positions_out_of_range_read_nan_in_a_compiled_program_and_are_not_written() -> None:
@@ -264,8 +264,10 @@ def test_positions_out_of_range_read_nan_in_a_compiled_program_and_are_not_writt
 def test_repeats_are_known_or_their_sum_is_given() -> None:
     repeats = flambeau.tensor([1, 2])
     with pytest.raises(RuntimeError, match="output_size"):
-        flambeau.compile(lambda x, n: x.repeat_interleave(n))(flambeau.ones(2), repeats)
-    given = flambeau.compile(lambda x, n: x.repeat_interleave(n, 0, output_size=3))
+        flambeau.compile(lambda x, n: x.repeat_interleave(n), fullgraph=True)(
+            flambeau.ones(2), repeats
+        )
+    given = flambeau.compile(lambda x, n: x.repeat_interleave(n, 0, output_size=3), fullgraph=True)
     assert given(flambeau.tensor([5.0, 6.0]), repeats).tolist() == [5.0, 6.0, 6.0]
 
 

@@ -112,7 +112,7 @@ def test_what_depends_on_values_is_refused_where_there_are_none() -> None:
     integers = flambeau.tensor([1, 1, 2])
     for function in (flambeau.unique, flambeau.unique_consecutive, flambeau.bincount):
         with pytest.raises(RuntimeError, match=f"{function.__name__}.*depends on"):
-            flambeau.compile(function)(integers)
+            flambeau.compile(function, fullgraph=True)(integers)
         with pytest.raises(NotImplementedError, match="meta"):
             function(integers.to("meta"))
 
@@ -127,7 +127,9 @@ def test_bincount() -> None:
 
 
 def test_bincount_of_a_known_length_is_compiled() -> None:
-    count = flambeau.compile(lambda x, weights: flambeau.bincount(x, weights, minlength=4))
+    count = flambeau.compile(
+        lambda x, weights: flambeau.bincount(x, weights, minlength=4), fullgraph=True
+    )
     x, weights = flambeau.tensor([1, 1, 3]), flambeau.tensor([0.5, 1.0, 2.0])
     for each in (None, weights, weights.double(), x):
         found, expected = count(x, each), x.bincount(each, minlength=4)
@@ -138,7 +140,7 @@ def test_bincount_of_a_known_length_is_compiled() -> None:
     with pytest.raises(RuntimeError, match=r"\[2\] for an input of shape \[3\]"):
         count(x, weights[:2])
     with pytest.raises(flambeau.CompileError, match="give it minlength"):
-        flambeau.compile(flambeau.bincount)(x)
+        flambeau.compile(flambeau.bincount, fullgraph=True)(x)
 
 
 def test_histc_counts_what_lies_in_the_range() -> None:

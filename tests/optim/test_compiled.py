@@ -321,7 +321,7 @@ def test_a_rate_cannot_be_set_inside(how):
             scheduler.step()
 
     with pytest.raises(CompileError, match=r"outside the compiled function|call it outside"):
-        flambeau.compile(step)()
+        flambeau.compile(step, fullgraph=True)()
     assert float(optimizer.param_groups[0]["lr"]) == 0.5
     assert param.tolist() == [1.0, 1.0]
 
@@ -330,7 +330,7 @@ def test_lbfgs_says_what_to_compile_instead():
     param = flambeau.ones(2, requires_grad=True)
     optimizer = optim.LBFGS([param])
     with pytest.raises(CompileError, match="closure"):
-        flambeau.compile(lambda: optimizer.step(lambda: (param**2).sum()))()
+        flambeau.compile(lambda: optimizer.step(lambda: (param**2).sum()), fullgraph=True)()
 
 
 def test_a_scheduler_knows_that_a_compiled_step_has_run():
@@ -353,7 +353,7 @@ def test_an_error_in_the_trace_leaves_the_optimizer_usable():
             optimizer.zero_grad()
 
     with pytest.raises(CompileError):
-        flambeau.compile(step)()
+        flambeau.compile(step, fullgraph=True)()
     assert param.grad is None
     param.grad = flambeau.ones(2)
     optimizer.step()
@@ -547,6 +547,7 @@ class Failing(HandWritten):
 
 def test_state_is_as_before_when_a_trace_fails():
     _, compiled = both(Failing)
+    compiled.step = flambeau.compile(compiled.one_step, fullgraph=True)
     compiled.step(X)
     before = {key: dict(entries) for key, entries in compiled.optimizer.state.items()}
     compiled.optimizer.fails = True
@@ -562,7 +563,7 @@ def test_state_that_is_never_kept_is_an_error():
     model = nn.Linear(3, 2)
     optimizer = HandWritten(model.parameters())
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def step():
         optimizer.zero_grad()
         model(X).sum().backward()

@@ -100,7 +100,7 @@ class TestCompiledDraws:
     def test_a_state_from_outside_is_refused_inside(self, like):
         state = flambeau.get_rng_state()
 
-        @flambeau.compile
+        @flambeau.compile(fullgraph=True)
         def continued(x):
             flambeau.set_rng_state(state)
             return x

@@ -101,7 +101,7 @@ def test_a_compiled_function_refuses_sparse_gradients_from_before():
     optimizer = flambeau.optim.SGD(model.parameters(), lr=0.1)
     model(rows()).sum().backward()
     with pytest.raises(RuntimeError, match="sparse gradient from before"):
-        flambeau.compile(lambda: optimizer.step())()
+        flambeau.compile(lambda: optimizer.step(), fullgraph=True)()
 
 
 def test_gradients_are_reset():

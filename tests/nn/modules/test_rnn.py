@@ -165,7 +165,7 @@ def test_a_compiled_function_cannot_count_sequences_that_it_makes_of_their_steps
     layer = nn.GRU(3, 4)
     data, sizes, *_ = pack_sequence([steps(3, 3), steps(2, 3)])
 
-    @flambeau.compile
+    @flambeau.compile(fullgraph=True)
     def read(data, sizes, *state):
         return layer(PackedSequence(data, sizes), *state)[1]
 

@@ -181,7 +181,7 @@ def test_a_compiled_function_takes_sequences_of_other_lengths_in_one_program():
 
 
 def test_a_compiled_function_takes_steps_that_are_packed_already():
-    read = flambeau.compile(lambda packed: packed.data * 2)
+    read = flambeau.compile(lambda packed: packed.data * 2, fullgraph=True)
     packed = waiting()
     with pytest.raises(flambeau.CompileError, match="before the call"):
         read(packed)

@@ -87,7 +87,7 @@ REFUSED = {
 def test_what_needs_the_length_is_refused_by_name_and_line(name):
     function, words = REFUSED[name]
     with pytest.raises(CompileError, match=f"(?s){words}") as caught:
-        flambeau.compile(function)(flambeau.tensor([1.0, -1.0]))
+        flambeau.compile(function, fullgraph=True)(flambeau.tensor([1.0, -1.0]))
     first, _, reason = str(caught.value).partition("\n")
     line = r"test_selection.py, line"
     assert line in first
@@ -148,7 +148,7 @@ def test_mask_that_is_written_between_two_selections_is_another():
         return first + x[mask]
 
     with pytest.raises(CompileError, match="two masks"):
-        flambeau.compile(function)(flambeau.ones(2), flambeau.tensor([True, False]))
+        flambeau.compile(function, fullgraph=True)(flambeau.ones(2), flambeau.tensor([True, False]))
 
 
 def test_autocast_computes_selections_in_the_lower_precision():
