@@ -97,7 +97,7 @@ def test_tensors_of_two_devices_do_not_mix(accelerator):
         with pytest.raises(RuntimeError, match="to be on the same device"):
             mixed()
     with pytest.raises(RuntimeError, match="to be on the same device"):
-        flambeau.compile(lambda: here @ elsewhere)()
+        flambeau.compile(lambda: here @ elsewhere, fullgraph=True)()
     # A tensor of one number goes along, as in PyTorch.
     assert (here * flambeau.tensor(2.0)).device == here.device
     here[:] = flambeau.zeros(2, 3)
@@ -425,9 +425,9 @@ def test_a_compiled_function_computes_on_one_device(accelerator):
         (goes_on_elsewhere, "moves a tensor to cpu"),
     ):
         with pytest.raises(flambeau.CompileError, match=text):
-            flambeau.compile(function)(x)
+            flambeau.compile(function, fullgraph=True)(x)
         count.zero_()
-        eagerly = flambeau.compile(function, fullgraph=False)
+        eagerly = flambeau.compile(function)
         with pytest.warns(UserWarning, match="eager"):
             found = eagerly(x)
         count.zero_()
