@@ -128,8 +128,8 @@ def test_operators_on_selections(batch):
 
     # The first call imports modules, which pytest notes in a table that the function can reach.
     first = [flambeau.tensor(mask_for(row, MASKS[0])) for row in batch]
-    flambeau.compile(outcomes)([made(flambeau, row) for row in batch], first)
-    program = flambeau.compile(outcomes)
+    flambeau.compile(outcomes, fullgraph=True)([made(flambeau, row) for row in batch], first)
+    program = flambeau.compile(outcomes, fullgraph=True)
     for pattern in MASKS:
         masks = [mask_for(row, pattern) for row in batch]
         inputs = [made(flambeau, row) for row in batch]
