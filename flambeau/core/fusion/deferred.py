@@ -20,14 +20,16 @@ class Deferred(jax.Array):
 
     Attributes:
         aval: The shape and dtype.
+        facts: These and the placement, as a `sequence.Result`.
         segment: The calls that wait; ``None`` once `value` is there.
         index: Which of the results of these calls it is.
         value: The computed array.
     """
 
-    __slots__ = ("aval", "index", "segment", "value")
+    __slots__ = ("aval", "facts", "index", "segment", "value")
 
     aval: Any
+    facts: Any
     index: int
     segment: Any
     value: Any
@@ -60,14 +62,12 @@ class Deferred(jax.Array):
     @property
     def sharding(self) -> Any:
         """The placement."""
-        segment = self.segment
-        return self.value.sharding if segment is None else segment.placement_of(self)[0]
+        return self.facts.sharding
 
     @property
     def committed(self) -> bool:
         """Whether the array was put on its device on purpose."""
-        segment = self.segment
-        return self.value.committed if segment is None else segment.placement_of(self)[1]
+        return self.facts.committed
 
     _committed = committed
 

@@ -86,14 +86,15 @@ def matched(segment: Segment, point: Point, arguments: tuple[Any, ...]) -> Any:
     structure = point.structure
     if structure is None:
         result = _new(Deferred)
-        result.aval, result.index, result.segment = point.results[0].aval, number, segment
+        result.facts = facts = point.results[0]
+        result.aval, result.index, result.segment = facts.aval, number, segment
         waiting.append(result)
         segment.point = point
         return result
     results = []
     for facts in point.results:
         result = _new(Deferred)
-        result.aval, result.index, result.segment = facts.aval, number, segment
+        result.facts, result.aval, result.index, result.segment = facts, facts.aval, number, segment
         number += 1
         results.append(result)
     waiting.extend(results)

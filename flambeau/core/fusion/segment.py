@@ -59,15 +59,6 @@ class Segment:
         # Results that were asked for while the calls go on waiting, by their numbers.
         self._beside: dict[int, Any] = {}
 
-    def placement_of(self, array: Any) -> tuple[Any, bool]:
-        """The device of a result, and whether it is committed to it."""
-        point = self.point
-        while array.index < point.count - len(point.results):
-            assert point.before is not None
-            point = point.before
-        result = point.results[array.index - point.count]
-        return result.sharding, result.committed
-
     def compute(self, wanted: Any) -> None:
         """Let ``wanted`` have its value."""
         if threading.get_ident() == self._owner:

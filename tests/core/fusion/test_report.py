@@ -46,7 +46,7 @@ def test_stats_count_sequences() -> None:
 
 
 def test_force_eager_runs_compiled_functions_as_they_are() -> None:
-    total = flambeau.compile(lambda x: float(x.sum()))
+    total = flambeau.compile(lambda x: float(x.sum()), fullgraph=True)
     with compiler.set_stance("force_eager"):
         assert total(flambeau.ones(2)) == 2.0
     with pytest.raises(flambeau.CompileError):
