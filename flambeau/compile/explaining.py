@@ -377,7 +377,9 @@ def _plain_spec(spec: Any) -> Any:
 def differences(program: Any, leaves: Any) -> list[str]:
     """The reasons why a program does not fit a call that has its situation."""
     try:
-        lines = [each.difference() for each in terms(program, leaves) if each.before != each.now]
+        found = (e.difference() for e in terms(program, leaves) if e.before != e.now)
+        # Guard and checks may tell the same.
+        lines = [*dict.fromkeys(found)]
     except Exception as error:  # noqa: BLE001 (any method of a user's object may fail)
         return [f"an object that it uses cannot be compared: {type(error).__name__}: {error}"]
     if not lines:

@@ -203,3 +203,13 @@ def test_the_groups_of_an_optimizer_are_named():
     optimizer.add_param_group({"params": [model.bias]})
     step(X)
     assert "the groups of SGD has changed" in reasons(step)
+
+
+def test_a_difference_is_told_once():
+    layer = nn.Linear(2, 2)
+    layer.history = []
+    run = flambeau.compile(lambda x: layer(x) * len(layer.history))
+    for _ in range(2):
+        run(flambeau.ones(1, 2))
+        layer.history.append(1)
+    assert run.explanation().count("layer.history was [], and is [1]") == 1
