@@ -203,8 +203,12 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
         yield Term(names.of_place(place), before, now, _is_machinery(place, before))
     yield from _terms_of_tensors(guard, names)
     for part, (owner, snapshot, value) in zip(guard.parts, guard.watched, strict=True):
+        now = snapshot()
+        if type(owner) is dict and (entries := _changed_entries(value, now)):
+            yield from entries
+            continue
         name = names.of_part(owner, part)
-        yield Term(name, Same(value), Same(value if snapshot() == value else snapshot()), True)
+        yield Term(name, Same(value), Same(value if now == value else now), True)
     checks = program.checks
     for slot, spec in checks.specs:
         yield Term(names.of_slot(slot), _plain_spec(spec), _plain_spec(spec_of(slot.get())))
@@ -314,6 +318,18 @@ def _terms_of_module(module: ModuleSnapshot, names: Names) -> Iterator[Term]:
             # Members of flambeau's own layers, and private registries.
             is_little = bool(place[0]) or place[1].startswith("_") or is_own(module.cls)
             yield Term(f"{name}.{place[1]}", before, after, is_little and place != TRAINING)
+
+
+def _changed_entries(before: Any, now: Any) -> list[Term]:
+    """The entries of an optimizer's state that have changed, of all parameters."""
+    absent, found = Plain("absent"), []
+    for (*_, old), (*_, new) in zip(before, now, strict=False):
+        old, new = dict(old), dict(new)
+        for key in {**old, **new}:
+            if old.get(key, absent) != new.get(key, absent):
+                name = f"{key!r} in an optimizer's state"
+                found.append(Term(name, old.get(key, absent), new.get(key, absent), True))
+    return found
 
 
 def _terms_of_tensors(guard: Any, names: Names) -> Iterator[Term]:

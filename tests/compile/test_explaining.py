@@ -213,3 +213,26 @@ def test_a_difference_is_told_once():
         run(flambeau.ones(1, 2))
         layer.history.append(1)
     assert run.explanation().count("layer.history was [], and is [1]") == 1
+
+
+def test_an_entry_of_an_optimizers_state_is_named():
+    class Counting(flambeau.optim.Optimizer):
+        @flambeau.no_grad()
+        def step(self):
+            for param in self.param_groups[0]["params"]:
+                state = self.state[param]
+                state["count"] = state.get("count", 0) + 1
+                param.sub_(param.grad, alpha=1.0 / state["count"])
+
+    layer = nn.Linear(2, 1)
+    optimizer = Counting(layer.parameters(), {})
+
+    @flambeau.compile
+    def step(x):
+        layer(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for _ in range(3):
+        step(flambeau.ones(1, 2))
+    assert "'count' in an optimizer's state was 1, and is 2" in step.explanation()
