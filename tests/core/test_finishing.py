@@ -272,9 +272,10 @@ def test_an_interrupted_change_is_none_or_the_whole(change):
     after = state()
     assert after != before
     for _ in range(3):  # The first times, caches are filled.
-        action, _ = change()
+        action, state = change()
         counted = Events()
         traced(action, counted)
+        state()
     # Writing comes last, so most places are there.
     early = range(1, counted.count // 2, max(1, counted.count // PLACES))
     late = range(counted.count // 2, counted.count, max(1, counted.count // 2 // PLACES))

@@ -95,7 +95,9 @@ def test_cond_refuses(arguments, message):
 
 
 def test_branches_of_a_program_give_the_same_kind():
-    choose = flambeau.compile(lambda x: cond(x.sum() > 0, lambda x: x.sum(), lambda x: x, (x,)))
+    choose = flambeau.compile(
+        lambda x: cond(x.sum() > 0, lambda x: x.sum(), lambda x: x, (x,)), fullgraph=True
+    )
     with pytest.raises(RuntimeError, match="same metadata but found"):
         choose(flambeau.ones(2))
 
@@ -111,7 +113,7 @@ def test_a_branch_with_effects_cannot_become_a_program(what):
         return cond(x.sum() > 0, branch, lambda x: x.clone(), (x,))
 
     with pytest.raises(CompileError, match=what):
-        flambeau.compile(choose)(flambeau.ones(2))
+        flambeau.compile(choose, fullgraph=True)(flambeau.ones(2))
     with pytest.warns(UserWarning, match="runs eagerly"):
         found = flambeau.compile(choose, fullgraph=False)(flambeau.ones(2))
     assert bool((found >= 1).all())
@@ -148,9 +150,9 @@ def test_a_loop_of_unknown_length_refuses_gradients():
 
     assert float(grow(flambeau.tensor(1.0))) == 16.0
     with pytest.raises(CompileError, match="no gradients in a compiled function"):
-        flambeau.compile(grow)(flambeau.tensor(1.0))
+        flambeau.compile(grow, fullgraph=True)(flambeau.tensor(1.0))
     with flambeau.no_grad():
-        assert float(flambeau.compile(grow)(flambeau.tensor(1.0))) == 16.0
+        assert float(flambeau.compile(grow, fullgraph=True)(flambeau.tensor(1.0))) == 16.0
 
 
 def test_while_loop_keeps_the_kind_of_what_it_carries():

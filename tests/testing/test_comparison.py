@@ -236,7 +236,7 @@ def test_values_that_are_not_known_yet_are_an_error():
         return x
 
     with pytest.raises(RuntimeError, match="value"):
-        flambeau.compile(step)(flambeau.ones(2))
+        flambeau.compile(step, fullgraph=True)(flambeau.ones(2))
 
 
 def test_the_deprecated_name_has_an_advice():
