@@ -72,7 +72,7 @@ def get_float32_matmul_precision() -> str:
 
 # Determinism
 
-# Whether it is asked for at all stands in `gears.settings`.
+# The mode itself is `gears.settings.deterministic`.
 _warn_only = False
 
 

@@ -104,7 +104,7 @@ class Again(Node):
 
 
 def _is_near(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether two arrays differ by rounding at most, since calls may have changed their gear."""
+    """Whether two arrays are equal up to rounding, which another gear may change."""
     close = float(jnp.finfo(left.dtype).eps) ** 0.5
     wide = np.complex128 if left.dtype.kind == "c" else np.float64
     left, right = left.astype(wide), right.astype(wide)

@@ -128,9 +128,9 @@ class _Recent:
                 return _UNKNOWN
             cell = each._cell
             array = cell.array
-            # Arrays from the same source mostly share one aval.
             if type(array) is not ArrayImpl:
                 return _UNKNOWN
+            # Arrays from the same source mostly share one aval.
             if array.aval is not form and form_of(array.aval) is not form:
                 return _UNKNOWN
             if sharding is not None and array.sharding != sharding:

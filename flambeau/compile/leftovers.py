@@ -27,6 +27,7 @@ from flambeau.compile.source import FILE
 from flambeau.compile.split import bind
 from flambeau.core import debugger, jax_private, naming
 from flambeau.core.cell import Cell
+from flambeau.core.finishing import is_full
 from flambeau.core.jax_core import jax_core
 from flambeau.core.tensor import Tensor
 
@@ -38,15 +39,12 @@ _ANYWHERE = {list, tuple, dict}
 _OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
 
 
-_SLOT: Any = vars(Cell)["array"]
-
-
 @contextlib.contextmanager
-def collecting_nothing() -> Iterator[None]:
-    """A block at whose end all that it has made is young, and soon collected then.
+def paused_collector() -> Iterator[None]:
+    """Pause the garbage collector, so that all objects of the block are young at its end.
 
-    Objects that are frozen are so no more: they would not be found among those that hold a tensor,
-    or a cache.
+    Frozen objects are unfrozen: otherwise the collector does not list them as caches, or as holders
+    of a tensor.
     """
     gc.unfreeze()
     is_enabled = gc.isenabled()
@@ -123,12 +121,10 @@ def _collections() -> list[int]:
 
 
 def _is_of(trace: Any, cell: Cell) -> bool:
-    try:
-        # A Cell that is empty would wait for its array.
-        array = _SLOT.__get__(cell)
-    except AttributeError:
+    """Whether a Cell holds a tracer of ``trace``."""
+    if not is_full(cell) or not isinstance(cell.array, Tracer):
         return False
-    return isinstance(array, Tracer) and any(each is trace for each in gc.get_referents(array))
+    return any(each is trace for each in gc.get_referents(cell.array))
 
 
 def let_go(recording: Any, closed: Any) -> Callable[[], None]:

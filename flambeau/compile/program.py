@@ -20,7 +20,7 @@ from flambeau.compile.effects import Effects
 from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
-from flambeau.compile.leftovers import collecting_nothing, let_go
+from flambeau.compile.leftovers import let_go, paused_collector
 from flambeau.compile.passing import Arrival, PassedGradients, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
@@ -279,7 +279,7 @@ def _record(
         caches.begin()
         recording = Recording(function, joined, structure, caches, answers)
         recording.trace.stand_in = stand_in
-        with jit_core.tracing(), collecting_nothing():
+        with jit_core.tracing(), paused_collector():
             closed = recording.record()
         recording.trace.loose = exchanging.loose_tensors(recording)
         owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))

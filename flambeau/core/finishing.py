@@ -290,11 +290,12 @@ def _empty(cells: Sequence[Any]) -> None:
     except AttributeError:
         # The same Cell twice: empty it once.
         for cell in {*cells}:
-            if _is_full(cell):
+            if is_full(cell):
                 del cell.array
 
 
-def _is_full(cell: Any) -> bool:
+def is_full(cell: Any) -> bool:
+    """Whether a Cell holds an array, asked without waiting for one."""
     try:
         type(cell).array.__get__(cell)
     except AttributeError:
@@ -325,7 +326,7 @@ def _finish(flight: _Flight, write: Callable[[Any], Any] | None, error: BaseExce
 def _put_back(flight: _Flight, error: BaseException) -> None:
     lost = []
     for cell, array in zip(flight.cells, flight.taken, strict=False):
-        if not _is_full(cell):
+        if not is_full(cell):
             cell.array = array
             if array.is_deleted():
                 lost.append(f"{array.dtype}{list(array.shape)}")

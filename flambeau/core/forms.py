@@ -1,12 +1,12 @@
-"""One object for each shape and dtype, so that comparing them is a matter of identity."""
+"""One aval for each shape and dtype, so that arrays are compared by identity."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-# JAX compares avals by identity since 0.11, and results of one program may have others than those
-# of another although all that they say is the same.
+# JAX compares avals by identity since 0.11, and on GPUs results of two programs that agree in shape
+# and dtype may have different avals.
 _forms: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 
 

@@ -1,6 +1,6 @@
 """XLA with less optimization, for tests and searches that run each program only a few times.
 
-python -m tests.fuzz.quick_xla      the flags, for ``XLA_FLAGS``; what it holds comes first
+python -m tests.fuzz.quick_xla      print ``XLA_FLAGS`` with these flags added
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1",
 )
 
-# What changes how a program rounds, as it is without flags.
+# The default values of the options that change rounding.
 _USUAL = {
     "xla_backend_optimization_level": 3,
     "xla_llvm_disable_expensive_passes": False,

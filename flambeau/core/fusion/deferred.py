@@ -105,7 +105,7 @@ def computed(array: Any) -> Any:
 
 
 def seen(array: Any) -> Any:
-    """`computed`, for a look at its elements: calls that it does not follow from go on waiting."""
+    """`computed`, for a check of the elements: other calls go on waiting if they can."""
     if type(array) is not Deferred:
         return array
     segment = array.segment

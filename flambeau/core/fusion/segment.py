@@ -25,7 +25,7 @@ def _count_when_alone() -> int:
 
 _ALONE = _count_when_alone()
 
-# So many calls may be made twice, for a value that is looked at before an operator runs.
+# Run at most this many calls twice, for a value that an operator checks before it runs.
 _FEW = 4
 
 
@@ -69,10 +69,10 @@ class Segment:
             _at_once(self._compute_beside, wanted)
 
     def seen(self, wanted: Any) -> Any:
-        """The value of ``wanted``, for which the other calls go on waiting if it takes only few."""
+        """The value of ``wanted``, computed alone if few calls lead to it, else with the rest."""
         if len(_leading_to(self.point, {wanted.index})) > _FEW:
             return wanted.computed()
-        return _at_once(self._value_beside, wanted.index)
+        return _at_once(self._seen, wanted)
 
     def kept(self) -> set[int]:
         """The results that are still referred to."""
@@ -136,12 +136,14 @@ class Segment:
 
     def _compute_beside(self, wanted: Any) -> None:
         """Compute one result for another thread; the calls go on waiting."""
-        if wanted.segment is None:
-            return
-        wanted.value = self._value_beside(wanted.index)
+        wanted.value = self._seen(wanted)
         wanted.segment = None
 
-    def _value_beside(self, index: int) -> Any:
+    def _seen(self, wanted: Any) -> Any:
+        if wanted.segment is None:
+            # Another thread has finished the segment.
+            return wanted.value
+        index = wanted.index
         if index not in self._beside:
             point = self.point
             outside = self.outside[: point.outside]

@@ -26,8 +26,8 @@ from flambeau.core.statistics import statistics
 # A sequence of more calls than these is divided.
 LONGEST = 4096
 
-# Further backward passes end sequences, where nothing else does: no value is asked for, and no step
-# of an optimizer is a program.
+# Backward passes beyond these are boundaries: the loop reads no value, and its optimizer is no
+# program.
 _MOST_BACKWARDS = 2
 
 # How many sequences are counted, the least recently seen first out.
@@ -140,7 +140,7 @@ class Stream:
         self.take = self._first()
 
     def backward_ended(self) -> None:
-        """A backward pass has ended, which is a boundary if there has been no other for long."""
+        """Count a backward pass, which is a boundary after `_MOST_BACKWARDS` without another."""
         count = self._backwards + 1
         if count > _MOST_BACKWARDS:
             self.end()
@@ -230,7 +230,7 @@ class Stream:
         assert recorder is not None
         arguments = jax.tree.map(computed, arguments)
         found = step_of(recorder, call, arguments)
-        # Nothing that follows belongs to the sequence, unless all of this comes to its end.
+        # Stop recording unless the call succeeds.
         self.take = self._idle
         results = call.fast(*arguments)
         if found is not None and len(self.calls) < LONGEST and recorder is self._recorder:
