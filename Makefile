@@ -30,7 +30,7 @@ QUICK := tests/test_architecture.py tests/compile/test_program.py tests/compile/
 
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo examples test quick conformance fuzz programs bench kernels docs pythons lint clean
+.PHONY: demo examples test quick conformance fuzz programs bench kernels docs look pythons lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
@@ -69,8 +69,12 @@ kernels: $(VENV)/.extras-test,kernels
 		tests/test_several_processes.py::test_native_kernels $(ARGS)
 
 docs: $(VENV)/.extras-docs
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	$(BIN)/python -m sphinx --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
 	@echo "docs/_build/index.html"
+
+# Skipped, with a message, where no Chromium is installed.
+look: docs
+	$(BIN)/python -m tools.look
 
 pythons: $(VENV)/.extras-test
 	$(BIN)/python -m tools.pythons --workers $(WORKERS)

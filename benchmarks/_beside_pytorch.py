@@ -1,11 +1,11 @@
-"""Steps of flambeau beside those of its peers, each library in a process of its own.
+"""Training steps of flambeau and its peers, each library in its own process.
 
-In one process the threads of one library keep the cores busy while another's work. So each column
-of the table is a child, and one child at a time runs: the others are stopped by a signal meanwhile,
-with all of their threads. The children take turns, round after round.
+In one process the threads of one library would occupy the cores while another's run. Each column of
+the table is therefore a child process, and only one child runs at a time: the others are stopped by
+a signal, with all of their threads. The measurements are interleaved in rounds.
 
-On one core the times are those of the process, which other people's programs do not lengthen; on
-all cores they are wall clock, which needs an otherwise idle machine.
+On one core the benchmark measures process time, which other programs do not affect; on all cores it
+measures wall clock, which needs an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from _cores import OPTIONS, WHAT, is_asked_for
 ROUNDS = 9
 SECONDS_PER_ROUND = 0.06
 
-#: From a library, the name of a row and whether to compile: a step without arguments that gives
-#: the tensors which it computes, and a number that all libraries must agree about, if it has one.
+#: Maps a library, the name of a row and whether to compile to a step without arguments that returns
+#: the tensors it computes, and to a number that must agree between libraries, or None.
 Prepare = Callable[[ModuleType, str, bool], tuple[Callable[[], list[Any]], float | None]]
 
 
 class Column(NamedTuple):
-    """A library and a way to use it.
+    """A library and its mode.
 
     Attributes:
-        name: The table's and the child's name for it.
+        name: The name in the table and of the child.
         library: The module.
         compiles: Whether the step is compiled.
-        environment: Variables that the child has beside its parent's.
+        environment: Additional environment variables of the child.
     """
 
     name: str
@@ -70,16 +70,16 @@ def run(
     judged: str = "compiled",
     memory: bool = False,
 ) -> None:
-    """Print the table, or be one of its children.
+    """Print the table, or run as one of its child processes.
 
     Args:
-        title: What is timed.
-        prepare: Makes the steps, in a child.
-        rows: The names of the rows, each with its limits: for some columns, how much of that
-            column's time the column ``judged`` may take.
-        more: Columns beside those that every table has.
+        title: The title of the table.
+        prepare: Creates the steps, in a child.
+        rows: The names of the rows, each with its limits: for some columns, the maximum ratio of
+            the time of the column ``judged`` to that column's.
+        more: Columns in addition to the default ones.
         judged: The name of the column that has limits.
-        memory: Print the peak of memory that each row adds to its process as well, on Linux.
+        memory: Also print the peak memory that each row adds to its process, on Linux.
     """
     columns = [*COLUMNS, *more]
     if OPTIONS.column:
@@ -92,9 +92,9 @@ def run(
 
 
 def _serve(column: Column, prepare: Prepare) -> None:
-    """Answer each line of the input: a row's name and how often to call its step."""
+    """Answer each line of the input: a row's name and the number of calls of its step."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # What libraries print is not an answer.
+    os.dup2(2, 1)  # Output of the libraries must not mix with the answers.
     library = importlib.import_module(column.library)
     name, step, number, before = None, None, None, 0.0
     for line in sys.stdin:
@@ -104,7 +104,7 @@ def _serve(column: Column, prepare: Prepare) -> None:
                 step = None
                 gc.collect()
                 if column.library == "torch":
-                    # PyTorch compiles a function eight times at most, then runs it eagerly.
+                    # PyTorch compiles a function at most eight times, then falls back to eager.
                     library.compiler.reset()
                 before = _peak_of_memory(anew=True)
                 step, number = prepare(library, wanted, column.compiles)
@@ -117,7 +117,7 @@ def _serve(column: Column, prepare: Prepare) -> None:
 
 
 def _peak_of_memory(*, anew: bool = False) -> float:
-    """The most memory that this process has held, in MB; from now on, if ``anew``."""
+    """The peak memory of this process in MB; ``anew`` resets the peak first."""
     try:
         if anew:
             Path("/proc/self/clear_refs").write_text("5")
@@ -134,7 +134,7 @@ def _timed(column: Column, step: Any, calls: int) -> float:
     start = clock()
     for _ in range(calls):
         results = step()
-    # As in a training loop, nobody waits for a result before the next call.
+    # As in a training loop, the next call does not wait for a result.
     _wait_for(results, column.library)
     return (clock() - start) / calls
 
@@ -149,19 +149,19 @@ def _wait_for(results: list[Any], library: str) -> None:
     import jax
 
     jax.block_until_ready([getattr(each, "jax", lambda each=each: each)() for each in results])
-    # The loss of an eager step is there before its parameters are.
+    # The loss of an eager step is ready before its parameters are.
     jax.block_until_ready(jax.live_arrays())
 
 
-# In the parent.
+# In the parent process.
 
 
 class FailedError(Exception):
-    """A child has no time for a row, for this reason."""
+    """The reason why a child has no time for a row."""
 
 
 class _Child:
-    """A process with one library, which is stopped while it is not asked."""
+    """A child process with one library, which is stopped while idle."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -198,7 +198,7 @@ class _Child:
         return answer
 
     def calls_for(self, row: str) -> int:
-        """How many calls fill a turn; prepares the step."""
+        """Prepare the step; returns the number of calls per measurement."""
         self.ask(row, 2)
         seconds = self.ask(row, 3)["seconds"]
         return max(1, int(SECONDS_PER_ROUND / max(seconds, 1e-7)))
@@ -218,7 +218,7 @@ def _possible(columns: list[Column]) -> list[Column]:
 
 
 def _medians(children: list[_Child], row: str) -> tuple[dict[str, float], dict[str, float]]:
-    """The median time of a call, and the peak of memory, by each column that can run the row."""
+    """The median time of a call and the peak memory, by column that can run the row."""
     calls, numbers = {}, {}
     for child in children:
         name = child.column.name

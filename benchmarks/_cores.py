@@ -1,9 +1,8 @@
-"""Which device, cores and layers a benchmark asks for, and the memory that its process keeps.
+"""The device, cores and layers of a benchmark, and its malloc settings.
 
-Importing this chooses them, so it comes before the libraries, which then start as many threads
-as there are cores. The process keeps the memory that a library gives back. Without that the same
-call of any library takes up to twice as long whenever its arrays happen to lie where the C library
-returns them to the system, which then has to clear every page again.
+Importing this module applies them, so it precedes the libraries, which then start one thread per
+core. The process keeps freed memory. Otherwise any library's call takes up to twice as long
+whenever malloc returns its arrays to the system, which then has to zero every page again.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if OPTIONS.device == "cuda":
 if not OPTIONS.all_cores:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Steady times are those of programs, which first calls are not; see `gears.py` for these.
+# The steady state uses compiled programs, unlike first calls; see `gears.py` for these.
 os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
-# Of glibc's mallopt: how much may be free at the end of the heap, and what lies outside it.
+# Parameters of glibc's mallopt: the trim and mmap thresholds.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 if hasattr(ctypes.CDLL(None), "mallopt"):
     ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, 1 << 30)
@@ -41,5 +40,5 @@ if OPTIONS.device != "cpu":
 
 
 def is_asked_for(name: str) -> bool:
-    """Whether the arguments ask for this one."""
+    """Whether the arguments select this case."""
     return not OPTIONS.only or any(each in name for each in OPTIONS.only)

@@ -1,6 +1,6 @@
-"""The models that benchmarks train, and their training step, once for either library.
+"""The models that benchmarks train, and their training step, for both libraries.
 
-Nothing here imports a library: a process that is timed has only the one that it was asked for.
+This module imports no library: a timed process imports only its own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Case(NamedTuple):
     """A model and a batch for it.
 
     Attributes:
-        name: How the table calls it.
-        build: The model, from either library.
-        input: What it is given.
-        target: The classes that it should say, of the shape of its scores but for the last one.
+        name: The name in the table.
+        build: Builds the model, with either library.
+        input: The input of the model.
+        target: The target classes, of the shape of the logits without the last dimension.
         half: Whether its forward pass is in bfloat16.
     """
 
@@ -42,7 +42,7 @@ def perceptron(lib: ModuleType) -> Any:
 
 
 def residual_network(lib: ModuleType) -> Any:
-    """Three stages of two blocks, of 16, 32 and 64 channels."""
+    """A residual network with three stages of two blocks, of 16, 32 and 64 channels."""
     nn = lib.nn
 
     class Block(nn.Module):
@@ -93,7 +93,7 @@ def gpt(
 
 
 def tagger(lib: ModuleType) -> Any:
-    """An LSTM of two layers in both directions that gives each word a class."""
+    """A bidirectional LSTM of two layers that classifies each token."""
     nn = lib.nn
 
     class Tagger(nn.Module):
@@ -135,7 +135,7 @@ CASES_FOR_GPUS = [
 
 
 def step_of(lib: ModuleType, case: Case, device: str = "cpu") -> tuple[Callable[[], Any], Any]:
-    """A training step on one batch, which gives the loss, and the model that it trains."""
+    """A training step on one batch that returns the loss, and the model that it trains."""
     lib.manual_seed(0)
     model = case.build(lib).to(device)
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)

@@ -1,4 +1,4 @@
-"""Three of the models in JAX by hand, as one jitted training step, without any framework.
+"""Three of the models in plain JAX, as one jitted training step, without any framework.
 
 Parameters are one dictionary under PyTorch's names and in its layouts, so that the losses can be
 compared with those of the same model of `_models`.
@@ -69,7 +69,7 @@ def convolution(x: jax.Array, weight: jax.Array, stride: int = 1) -> jax.Array:
 
 
 def batch_norm(of: Arrays, running: Arrays, name: str, x: jax.Array) -> tuple[jax.Array, Arrays]:
-    """What the layer gives, and its running statistics after this batch."""
+    """The output of the layer, and its updated running statistics."""
     mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
     count = x.size // x.shape[1]
     seen = {"running_mean": mean, "running_var": variance * (count / (count - 1))}
@@ -171,19 +171,19 @@ MODELS: dict[str, tuple[Callable[[], tuple[Arrays, Arrays]], Callable[..., Any]]
 
 
 def start_of(name: str) -> tuple[Any, ...]:
-    """The parameters, running statistics, moments and count of steps to begin with."""
+    """The initial parameters, running statistics, moments and step count."""
     return state_of(*MODELS[name][0]())
 
 
 def state_of(of: Arrays, running: Arrays) -> tuple[Any, ...]:
-    """The same with parameters and running statistics that are there already."""
+    """The initial state with existing parameters and running statistics."""
     zeros = {key: jnp.asarray(np.zeros(each.shape, np.float32)) for key, each in of.items()}
     again = {key: jnp.asarray(np.zeros(each.shape, np.float32)) for key, each in of.items()}
     return of, running, zeros, again, jnp.asarray(np.float32(0))
 
 
 def step_of(name: str) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
-    """A jitted step, from state, input and target to the loss and the state after it."""
+    """A jitted step from state, input and target to the loss and the next state."""
     model = MODELS[name][1]
 
     def loss_of(of: Arrays, running: Arrays, input: jax.Array, target: jax.Array) -> Any:

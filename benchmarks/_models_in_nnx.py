@@ -93,7 +93,7 @@ MODELS: dict[str, Callable[[nnx.Rngs], Any]] = {
 
 
 def build(name: str, input: Any, target: Any) -> Callable[[], jax.Array]:
-    """A jitted training step on one batch, which gives the loss."""
+    """A jitted training step on one batch that returns the loss."""
     model = MODELS[name](nnx.Rngs(0))
     rule = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-4, weight_decay=0.01))
     optimizer = nnx.Optimizer(model, rule, wrt=nnx.Param)

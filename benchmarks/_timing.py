@@ -1,4 +1,4 @@
-"""Timing several programs in turn, so that all of them see the same machine."""
+"""Interleaved timing of several programs, so that all of them see the same machine state."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def medians(
 ) -> dict[str, float]:
     """The median time of one call of each program, in seconds.
 
-    Every round times each program once, many calls at a stretch, in alternating order.
+    Each round times each program once, over many consecutive calls, in alternating order.
 
     Args:
-        programs: What to call, by name.
-        rounds: How many times each is timed.
-        seconds_per_round: About how long each is called at a stretch.
-        clock: What gives the time.
+        programs: The programs, by name.
+        rounds: The number of measurements of each program.
+        seconds_per_round: The approximate duration of each measurement.
+        clock: The clock.
     """
 
     def timed(program: Callable[[], object], calls: int) -> float:
@@ -35,7 +35,7 @@ def medians(
         start = clock()
         for _ in range(calls):
             result = program()
-        # As in a training loop, nobody waits for a result before the next call.
+        # As in a training loop, the next call does not wait for a result.
         jax.block_until_ready(result)
         return (clock() - start) / calls
 
@@ -54,7 +54,7 @@ def medians(
 
 
 def table(times: dict[str, float], baseline: str) -> str:
-    """The times as text, each with its ratio to the baseline's."""
+    """A table of the times, each with its ratio to the baseline."""
     width = max(map(len, times))
     lines = [f"{'':{width}}  {'median':>10}  ratio to {baseline}"]
     for name, seconds in times.items():
@@ -64,6 +64,6 @@ def table(times: dict[str, float], baseline: str) -> str:
 
 
 def claim(name: str, ratio: float, limit: float) -> str:
-    """One claim, its measured ratio and whether it holds in this run."""
+    """A claim, its measured ratio, and whether it holds in this run."""
     verdict = "holds" if ratio <= limit else "DOES NOT HOLD in this run"
     return f"{name}: {ratio:.2f} (at most {limit:.2f}): {verdict}"

@@ -1,9 +1,9 @@
-"""What each form of `flambeau.ops.cpu_forms` gains: the same step without it and with it.
+"""The speedup of each form of `flambeau.ops.cpu_forms`: the same step without and with it.
 
-The forms exist only because XLA's compiler for CPUs is slow at the operators as accelerators have
-them. Each row is a forward and backward of one compiled layer in two processes, the second with
-``FLAMBEAU_CPU_FORMS=0``; they take turns, and the row shows the median of the ratios. A form whose
-ratio is not above 1 with a newer JAX can go.
+The forms exist only because XLA's compiler for CPUs is slow for the operators' default forms. Each
+row is a forward and backward of one compiled layer in two processes, the second with
+``FLAMBEAU_CPU_FORMS=0``; the measurements are interleaved, and the row shows the median ratio. A
+form whose ratio is not above 1 with a newer JAX can be removed.
 
     python benchmarks/cpu_forms.py                  all forms
     python benchmarks/cpu_forms.py --only depthwise
@@ -34,7 +34,7 @@ rng = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A layer that takes the form in question, and the shape of its input."""
+    """A layer that uses the form, and the shape of its input."""
 
     form: str
     build: Callable[[], Callable[..., Any]]
@@ -65,7 +65,7 @@ CASES = [
 
 
 def step_of(case: Case) -> Callable[[], object]:
-    """A compiled forward and backward, which waits for all that it computes."""
+    """A compiled forward and backward, which waits for all results."""
     layer = case.build()
     input = flambeau.from_numpy(rng.standard_normal(case.shape, np.float32)).requires_grad_()
     leaves = [input, *getattr(layer, "parameters", list)()]
@@ -95,7 +95,7 @@ def times() -> dict[str, float]:
 
 
 def times_elsewhere(switch: str) -> dict[str, float]:
-    """`times` in a process of its own, with the forms on (``"1"``) or off (``"0"``)."""
+    """`times` in a new process, with the forms on (``"1"``) or off (``"0"``)."""
     environment = {**os.environ, "FLAMBEAU_CPU_FORMS": switch, "FLAMBEAU_TIMES_ONLY": "1"}
     command = [sys.executable, __file__, *sys.argv[1:]]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
@@ -103,7 +103,7 @@ def times_elsewhere(switch: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print for each form how many times as long the step takes without it."""
+    """Print the speedup of each form."""
     if "FLAMBEAU_TIMES_ONLY" in os.environ:
         print(json.dumps(times()))
         return

@@ -1,15 +1,14 @@
-"""How long a script takes until it trains: import, build, first and second step of three models.
+"""The start-up time of training: import, build, first and second step of three models.
 
-Every row is a process of its own, so nothing is warm but what is on disk: the interpreter's
-compiled files, and the folder in which the libraries keep their programs. Rows come twice, with an
-empty folder (cold) and with the one that the cold process has filled (warm). Each round runs all of
-them in turn.
+Each row is a new process, so only caches on disk are warm: Python's bytecode, and the libraries'
+persistent compilation caches. Each row is measured twice, with an empty cache (cold) and with the
+cache that the cold process has filled (warm). Each round interleaves all rows.
 
     python benchmarks/first_step.py                  every model, three rounds, wall clock
-    python benchmarks/first_step.py --before PATH    beside flambeau as it is in another folder
-    python benchmarks/first_step.py --only gpt       only models whose name has this
+    python benchmarks/first_step.py --before PATH    also flambeau from another folder
+    python benchmarks/first_step.py --only gpt       only models whose name contains this
     python benchmarks/first_step.py --peers jax      only peers whose names begin with one of these
-    python benchmarks/first_step.py --process-time   where others compute too
+    python benchmarks/first_step.py --process-time   on a busy machine
 
 The start is the time from the import's end to the second step's: build, first step, second step.
 """
@@ -44,12 +43,12 @@ Run = Callable[[], Any]
 
 
 class Peer(NamedTuple):
-    """A library and a way to use it.
+    """A library and its mode.
 
     Attributes:
-        name: How the table calls it.
+        name: The name in the table.
         start: The function of this file, named by a child's argument, that imports it.
-        keeps: Whether it keeps programs on disk, so that it has a cold and a warm row.
+        keeps: Whether it has a persistent cache, and thus a cold and a warm row.
         before: Whether it runs another folder's flambeau.
     """
 
@@ -71,8 +70,8 @@ PEERS = [
 ]
 
 
-# In a child: each imports its library and gives what builds the model and a step that ends when all
-# of its results are there.
+# In a child: each function imports its library and returns a builder of the model and of a step
+# that waits for all of its results.
 
 
 def flambeau_eager(compiled: bool = False) -> Callable[[str], Run]:
@@ -173,7 +172,7 @@ def child(start: str, model: str, process_time: bool) -> Times:
     at = [clock()]
     build = globals()[start]()
     at.append(clock())
-    import _models  # noqa: F401 - the batches are nobody's time.
+    import _models  # noqa: F401 - excludes the batches from the timing.
 
     offset = clock() - at[-1]
     run = build(model)
@@ -188,13 +187,13 @@ def child(start: str, model: str, process_time: bool) -> Times:
 
 
 def _process_time() -> float:
-    """What this process and its children, such as a C++ compiler, have computed."""
+    """The CPU time of this process and its children, such as a C++ compiler."""
     used = [resource.getrusage(each) for each in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def check(model: str) -> None:
-    """Compare the losses of JAX by hand with flambeau's, from the same parameters."""
+    """Compare the losses of plain JAX with flambeau's, from the same parameters."""
     import _models_in_jax
     import jax.numpy as jnp
     import numpy as np
@@ -219,11 +218,11 @@ def check(model: str) -> None:
         np.testing.assert_allclose(step().item(), loss, rtol=1e-3)
 
 
-# In the parent.
+# In the parent process.
 
 
 def environment(peer: Peer, folder: str, before: str | None, process_time: bool) -> dict[str, str]:
-    """A child's variables: each library keeps its programs in ``folder``, whatever their size."""
+    """A child's environment: each library caches all of its programs in ``folder``."""
     ours = {
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": str(Path(before).resolve() if before and peer.before else _root()),
@@ -231,14 +230,14 @@ def environment(peer: Peer, folder: str, before: str | None, process_time: bool)
     }
     if peer.start == "pytorch_compiled":
         ours["TORCHINDUCTOR_CACHE_DIR"] = folder
-        if process_time:  # Its other processes would be nobody's children.
+        if process_time:  # Its worker processes would not be children of this process.
             ours["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     if peer.start in ("jax_by_hand", "flax_nnx"):
-        # Else JAX keeps only programs that took a second to compile.
+        # Otherwise JAX caches only programs that took a second to compile.
         ours["JAX_COMPILATION_CACHE_DIR"] = folder
         ours["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         ours["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-    # An installed package has its bytecode on disk, so none is to be made at each import.
+    # An installed package has bytecode on disk, so it must not be regenerated at each import.
     left = ("JAX_", "FLAMBEAU_", "TORCHINDUCTOR_", "PYTHONDONTWRITEBYTECODE")
     return {key: each for key, each in os.environ.items() if not key.startswith(left)} | ours
 
@@ -248,7 +247,7 @@ def _root() -> Path:
 
 
 class FailedError(Exception):
-    """A child has ended with an error, of which this is the last line."""
+    """A child ended with an error, whose last line this is."""
 
 
 def run_child(arguments: list[str], variables: dict[str, str]) -> str:
@@ -261,13 +260,13 @@ def run_child(arguments: list[str], variables: dict[str, str]) -> str:
 
 
 def measure(options: argparse.Namespace, model: str, peers: list[Peer]) -> dict[str, Times]:
-    """The median times of every row; a line says why a peer that cannot run is left out."""
+    """The median times of every row; prints the reason why a peer was left out."""
     rows: dict[str, list[Times]] = {}
     failed: set[str] = set()
     timed = ["--process-time"] if options.process_time else []
     for peer in peers:
         with contextlib.suppress(FailedError), tempfile.TemporaryDirectory() as folder:
-            # Writes bytecode where there is none yet.
+            # Writes missing bytecode.
             run_child(["--import", peer.start], environment(peer, folder, options.before, False))
     for _ in range(options.rounds):
         for peer in peers:
@@ -291,7 +290,7 @@ def measure(options: argparse.Namespace, model: str, peers: list[Peer]) -> dict[
 
 
 def start(times: Times) -> float:
-    """The time from the import's end to the second step's."""
+    """The time from the end of the import to the end of the second step."""
     return times["build"] + times["first"] + times["second"]
 
 
@@ -327,7 +326,7 @@ CLAIMS = [
 
 
 def main() -> None:
-    """Run every row and print the tables, or be one of their processes."""
+    """Run all rows and print the tables, or run as one of their processes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", metavar="PATH")
     parser.add_argument("--only", nargs="*", default=[])

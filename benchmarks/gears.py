@@ -1,11 +1,12 @@
-"""What eager code costs before its programs are there: new lengths, and the first step of models.
+"""The cost of eager code before its programs are compiled: new lengths and first steps.
 
-Every row is a process of its own, in seconds of CPU time. flambeau runs with its first gear and
-without, with an empty folder of programs (cold) and with the one that the cold process has filled
-(warm); JAX by hand is one jitted function for each length, cold and warm too.
+Each row is a new process, measured in seconds of CPU time. flambeau runs with and without its first
+gear, the op-by-op interpreter, with an empty persistent cache (cold) and with the cache that the
+cold process has filled (warm); plain JAX is one jitted function for each length, also cold and
+warm.
 
     python benchmarks/gears.py                 every case
-    python benchmarks/gears.py --only lengths  only cases whose name has this
+    python benchmarks/gears.py --only lengths  only cases whose name contains this
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ LENGTHS = range(9, 19)
 
 
 class Peer(NamedTuple):
-    """A library, with the variables of its processes.
+    """A library, with the environment variables of its processes.
 
     Attributes:
-        name: The row's.
+        name: The name of the row.
         library: The module's name.
-        variables: Of the environment.
-        keeps: Whether it keeps programs on disk.
+        variables: The environment variables.
+        keeps: Whether it has a persistent cache.
     """
 
     name: str
@@ -50,7 +51,7 @@ PEERS = [
 
 
 def lengths(library: str) -> Callable[[], Any]:
-    """Ten steps of a Transformer encoder, each of another length than all before."""
+    """Ten steps of a Transformer encoder, each of a new length."""
     if library == "jax":
         return _lengths_in_jax()
     lib: Any = importlib.import_module(library)
@@ -116,7 +117,7 @@ def _lengths_in_jax() -> Callable[[], Any]:
 
 
 def first_step(model: str) -> Callable[[str], Callable[[], Any]]:
-    """The first step of a model of `first_step.py`, which is built before."""
+    """The first step of a model of `first_step.py`, without its construction."""
 
     def begun(library: str) -> Callable[[], Any]:
         import first_step
@@ -138,7 +139,7 @@ CASES = {
     "first step, GPT": first_step("gpt"),
 }
 
-# The most that a ratio to flambeau without the gear is to be, cold and warm.
+# The maximum ratios to flambeau without the gear, cold and warm.
 GOALS = {"ten new lengths": (0.11, 0.4)} | dict.fromkeys([*CASES][1:], (0.25, 1.0))
 
 
@@ -181,7 +182,7 @@ def measured(case: str, peer: Peer) -> list[float]:
 
 
 def main() -> None:
-    """Run every row and print the table, or be one of their processes."""
+    """Run all rows and print the table, or run as one of their processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="", metavar="CASE")
     parser.add_argument("--child", nargs=2, metavar=("CASE", "LIBRARY"))

@@ -1,15 +1,15 @@
 """Forward and backward of one layer of each family, as a ratio to PyTorch eager.
 
-Every layer runs at a customary size on the same inputs with PyTorch eager and by ``torch.compile``,
-with flambeau eager, with flambeau compiled (forward and backward in one program), and compiled
-without the native kernels: in turn in one run, each in a process of its own. What is timed is a
+Each layer runs at a common size on the same inputs with PyTorch eager, ``torch.compile``, flambeau
+eager, flambeau compiled (forward and backward in one program), and flambeau compiled without the
+native kernels. The measurements are interleaved, each library in its own process. Each is a
 training step without an optimizer: the layer, ``backward`` from a fixed cotangent, and the
 gradients of the parameters and of the inputs.
 
     python benchmarks/layers.py                    time of the process, everything on one core
     python benchmarks/layers.py --all-cores        wall clock, on the cores that all choose
     python benchmarks/layers.py --device cuda      wall clock, on a GPU
-    python benchmarks/layers.py --only Conv LSTM   only layers whose name has one of these
+    python benchmarks/layers.py --only Conv LSTM   only layers whose name contains one of these
 
 Wall clock needs an otherwise idle machine.
 """
@@ -25,19 +25,19 @@ from _cores import OPTIONS  # isort: skip
 
 import numpy as np
 
-#: How much of the time of PyTorch eager a compiled layer, or a convolution, may take.
+#: The maximum ratio of a compiled layer, or a convolution, to PyTorch eager.
 LIMIT, LIMIT_OF_CONVOLUTIONS = 1.1, 1.0
 
 rng = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
-    """A layer and what it is given.
+    """A layer and its inputs.
 
     Attributes:
-        name: How the table calls it.
-        build: The layer, from either library.
-        inputs: NumPy arrays; those of floats take gradients.
+        name: The name in the table.
+        build: Builds the layer, with either library.
+        inputs: NumPy arrays; floating-point ones require gradients.
     """
 
     name: str
@@ -59,7 +59,7 @@ def attention(lib: ModuleType) -> Callable[..., Any]:
 
 
 class Wrapped:
-    """A layer that is called with other arguments than a plain one."""
+    """Adapts a layer with other arguments to the common signature."""
 
     def __init__(self, layer: Any, call: Callable[..., Any]) -> None:
         self.layer, self.call = layer, call
@@ -140,7 +140,7 @@ CASES = [
 
 
 def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], list[Any]], float]:
-    """A step of the layer of this name, and the mean magnitude of what it gives."""
+    """A step of the layer of this name, and the mean magnitude of its output."""
     case = next(each for each in CASES if each.name == name)
     lib.manual_seed(0)
     layer = case.build(lib)

@@ -1,12 +1,12 @@
-"""Eager training loops beside the same ones compiled: what fusing them gives, and what it costs.
+"""Eager training loops with and without fusion, and compiled: speed and memory.
 
-PyTorch eager, flambeau eager with and without sequences that are fused, the whole step compiled,
-and JAX by hand where there is such a step: in turn in one run, each in a process of its own. Below
-each row is the memory that it adds to the process, its compiler's included.
+The columns are PyTorch eager, flambeau eager with and without fused sequences, the whole step
+compiled, and plain JAX where there is such a step, interleaved, each in its own process. Below each
+row is the memory that it adds to the process, including its compiler's.
 
     python benchmarks/loops.py                  time of the process, everything on one core
     python benchmarks/loops.py --device cuda    wall clock, on a GPU
-    python benchmarks/loops.py --only 400       only rows whose name has this
+    python benchmarks/loops.py --only 400       only rows whose name contains this
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from _cores import OPTIONS  # isort: skip
 import numpy as np
 from _models import CASES, Case, gpt, integers, perceptron, step_of
 
-# Steps before those that are timed; a loop is fused after 40 here, so that a run comes to its end.
+# Steps before the timed ones; a loop is fused after 40 here, to keep the benchmark short.
 BEFORE = 60
 
 WORDS = 1000
@@ -39,7 +39,7 @@ Step = Callable[[], Any]
 
 
 def model(name: str) -> Callable[[ModuleType], Step]:
-    """The step of `_models` of the first case whose name begins so."""
+    """The step of the first case of `_models` whose name has this prefix."""
     case = next(each for each in CASES if each.name.startswith(name))
     return lambda lib: step_of(lib, case, OPTIONS.device)[0]
 
@@ -51,7 +51,7 @@ def narrow(lib: ModuleType) -> Step:
 
 
 def small_tensors(lib: ModuleType) -> Step:
-    """A sum over many small parameters, and a step of SGD."""
+    """A sum over many small parameters, and an SGD step."""
     lib.manual_seed(0)
     tensors = [lib.nn.Parameter(lib.randn(WIDTH, device=OPTIONS.device)) for _ in range(SMALL)]
     optimizer = lib.optim.SGD(tensors, lr=0.01)
@@ -67,7 +67,7 @@ def small_tensors(lib: ModuleType) -> Step:
 
 
 def belief(lib: ModuleType) -> Step:
-    """An optimizer that somebody has written, one parameter after the other."""
+    """A custom optimizer, one parameter at a time."""
 
     class Belief(lib.optim.Optimizer):
         def step(self) -> None:
@@ -100,7 +100,7 @@ def asked(lib: ModuleType) -> Step:
 
 
 def branching(lib: ModuleType) -> Step:
-    """A step with a branch on a value, which is taken now and then."""
+    """A step with a rarely taken branch on a value."""
     count = 0
 
     def look(loss: Any) -> Any:
@@ -115,7 +115,7 @@ def lengths(lib: ModuleType) -> Step:
     """A step whose every batch has a new length."""
     lib.manual_seed(0)
     if lib.__name__ == "flambeau":
-        # Where nothing repeats, this is how it runs by default.
+        # Without repetitions, this is the default mode.
         lib.compiler.gears(interpret=True)
     layer = lib.nn.Linear(32, 32).to(OPTIONS.device)
     optimizer = adam(lib)(layer.parameters())
@@ -140,7 +140,7 @@ def adam(lib: ModuleType) -> Callable[[Any], Any]:
 def trained(
     lib: ModuleType, optimizer_of: Callable[[Any], Any], look: Callable[[Any], Any] | None = None
 ) -> Step:
-    """The step of a perceptron, which looks at its loss."""
+    """A step of a perceptron that reads its loss."""
     lib.manual_seed(0)
     case = next(each for each in CASES if each.build is perceptron)
     net = perceptron(lib).to(OPTIONS.device)
@@ -183,8 +183,8 @@ def small_tensors_by_hand() -> Step:
     return step
 
 
-#: Each row: its step, whether it can be compiled, and how much of the columns' times "fused" may
-#: take.
+#: Each row: its step, whether it can be compiled, and the maximum ratios of "fused" to other
+#: columns.
 ROWS: dict[str, tuple[Callable[[ModuleType], Step], bool, dict[str, float]]] = {
     "Perceptron": (model("Perceptron"), True, {"compiled": 1.3}),
     "Residual network": (model("Residual"), True, {"compiled": 1.05}),
@@ -198,7 +198,7 @@ ROWS: dict[str, tuple[Callable[[ModuleType], Step], bool, dict[str, float]]] = {
 
 
 def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Step, float | None]:
-    """The step of a row, after it has run often enough to be fused."""
+    """The step of a row, after enough calls for it to be fused."""
     build, can_be_compiled, _ = ROWS[name]
     if lib.__name__ == "jax":
         if build is not small_tensors:

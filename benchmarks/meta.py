@@ -1,7 +1,7 @@
 """Building a transformer of 70 billion parameters on the meta device: time and memory.
 
-The same model definition is built by flambeau, whose tensors remember how to fill themselves, and
-by PyTorch, whose do not, each in a process of its own.
+The same model definition is built by flambeau, whose meta tensors record their initialization, and
+by PyTorch, whose meta tensors do not, each in its own process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PROGRAM = """
 
 
 def build(library):
-    """Parameters, seconds and megabytes of one build, the medians of several runs."""
+    """The parameter count, seconds and megabytes of a build, as medians of several runs."""
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), library]
     rows = [
         tuple(

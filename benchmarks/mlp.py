@@ -1,7 +1,7 @@
-"""One SGD step of a small MLP, where the cost is the framework and not the arithmetic.
+"""One SGD step of a small MLP, dominated by the framework's overhead.
 
 An MLP 64-128-128-128-10 on a batch of 32: hand-written jitted JAX with donation, flambeau compiled
-and eager, PyTorch eager, Flax NNX and Equinox, timed in turn in one run.
+and eager, PyTorch eager, Flax NNX and Equinox, with interleaved measurements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LABELS = rng.integers(0, SIZES[-1], BATCH)
 
 
 def hand_written_jax():
-    """The floor: parameters in a list, one jitted function, buffers donated."""
+    """The lower bound: parameters in a list, one jitted function, donated buffers."""
     parameters = [
         (
             jnp.asarray(rng.standard_normal((m, n), dtype=np.float32) * 0.1),
@@ -96,7 +96,7 @@ def with_flambeau(compiled):
 
 
 def pytorch():
-    """PyTorch eager, on the cores that it chooses."""
+    """PyTorch eager, on the cores that it selects."""
     layers = []
     for m, n in pairwise(SIZES):
         layers += [torch.nn.Linear(m, n), torch.nn.ReLU()]
@@ -115,7 +115,7 @@ def pytorch():
 
 
 def flax_nnx():
-    """Flax NNX with its own optimizer wrapper, as its documentation shows it."""
+    """Flax NNX with its own optimizer wrapper, as in its documentation."""
 
     class Model(nnx.Module):
         def __init__(self, rngs):
@@ -177,7 +177,7 @@ def equinox():
 
 
 def dispatch_ratio():
-    """The cost of an eager two-operand operator, gradient recorded, over its bare jitted call."""
+    """The ratio of an eager binary operator with gradients recorded to its jitted call."""
     left = flambeau.ones(16, 16, requires_grad=True)
     right = flambeau.ones(16, 16, requires_grad=True)
     bare = jax.jit(jnp.multiply)

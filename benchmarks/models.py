@@ -1,15 +1,16 @@
 """A training step of whole models, as a ratio to PyTorch eager.
 
-Each model is defined once, for either library, and so is its step (`_models`): forward, loss,
-``backward``, clipping of the gradients' norm, and AdamW. It runs with PyTorch eager and by
-``torch.compile``, with flambeau eager, with flambeau compiled (the whole step one program), on the
-CPU also compiled without the native kernels, and as JAX by hand where `_models_in_jax` has it: in
-turn in one run, each in a process of its own. The two libraries must agree about the first loss.
+Each model and its step are defined once for both libraries (`_models`): forward, loss,
+``backward``, clipping of the gradients' norm, and AdamW. The columns are PyTorch eager,
+``torch.compile``, flambeau eager, flambeau compiled (the whole step as one program), on the CPU
+also compiled without the native kernels, and plain JAX where `_models_in_jax` has it. The
+measurements are interleaved, each library in its own process. The libraries must agree on the first
+loss.
 
     python benchmarks/models.py                    time of the process, everything on one core
     python benchmarks/models.py --all-cores        wall clock, on the cores that all choose
     python benchmarks/models.py --device cuda      wall clock, on a GPU, a larger GPT too
-    python benchmarks/models.py --only GPT         only models whose name has this
+    python benchmarks/models.py --only GPT         only models whose name contains this
 
 Wall clock needs an otherwise idle machine.
 """
@@ -25,14 +26,14 @@ from _cores import OPTIONS  # isort: skip
 
 from _models import CASES, CASES_FOR_GPUS, Case, step_of
 
-#: How much of a column's time a compiled step on the CPU may take.
+#: The maximum ratio of a compiled step on the CPU to a column.
 LIMITS = {
     "Residual network": {"PyTorch": 0.9, "torch.compile": 1.2},
     "GPT": {"torch.compile": 0.9},
 }
 
 
-#: Which models have a step by hand, and its name.
+#: The models that have a plain JAX step, and its name.
 BY_HAND = {"Perceptron": "perceptron", "Residual network": "residual_network", "GPT, 4": "gpt"}
 
 if OPTIONS.device == "cuda":
@@ -54,7 +55,7 @@ def prepare(
 
 
 def step_by_hand(case: Case) -> Callable[[], list[Any]]:
-    """The step in JAX, with parameters of its own."""
+    """The plain JAX step, with its own parameters."""
     import _models_in_jax
     import jax
 

@@ -1,7 +1,7 @@
-"""What modules cost besides their arithmetic: calls, attributes, traversal, saving and loading.
+"""The overhead of modules: calls, attributes, traversal, saving and loading.
 
-The same statements on the same modules with flambeau and with PyTorch, timed in turn in one run.
-Each must take at most PyTorch's time; constructing a layer on the CPU, at most one and a half.
+The same statements run on the same modules with flambeau and with PyTorch, interleaved. Each must
+take at most PyTorch's time; constructing a layer on the CPU at most 1.5 times as long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import flambeau
 
 BLOCKS = 200
 
-# What is timed, how often per measurement, and its limit as a ratio to PyTorch, if it has one. The
-# numbers of a new layer go to JAX when they are first needed, here when their shapes are read.
+# The statements, the number of repetitions, and the limit as a ratio to PyTorch, if any. A new
+# layer's elements are transferred to JAX on first use, here when their shapes are read.
 STATEMENTS = [
     ("call with an empty forward", "empty(1)", 1000, 1.0),
     ("call with one forward hook", "hooked(1)", 1000, 1.0),
@@ -41,7 +41,7 @@ STATEMENTS = [
 
 
 def names_for(lib: ModuleType) -> dict[str, object]:
-    """What the statements are about, built on one library."""
+    """The names in the statements, created with one library."""
     nn = lib.nn
 
     class Empty(nn.Module):
@@ -71,12 +71,12 @@ def names_for(lib: ModuleType) -> dict[str, object]:
 
 
 def program(statement: str, names: dict[str, object], times: int) -> Callable[[], float]:
-    """Runs ``statement`` so often that the call of the program itself does not count."""
+    """Runs ``statement`` often enough for the program's own call to be negligible."""
     return functools.partial(timeit.Timer(statement, globals=names).timeit, times)
 
 
 def main() -> None:
-    """Time every statement with both libraries and print what was claimed of it."""
+    """Time every statement with both libraries and print the claims."""
     ours, theirs = names_for(flambeau), names_for(torch)
     for name, statement, times, limit in STATEMENTS:
         measured = medians(

@@ -1,17 +1,16 @@
-"""What a transformer of 70 billion parameters needs on each of 256 devices, without one of them.
+"""The memory and communication of a 70B transformer on 256 devices, without the devices.
 
-The model is made on the meta device, placed on a mesh of 256 simulated devices, 32 that share the
-batch by 8 that share each layer, and its training step with AdamW is compiled and never run. Shapes
-are those of Llama 3 70B, in single precision, with the activations of blocks computed again in
-backward. What the devices hold is XLA's own count for one of them; what they send is counted in the
-program. XLA compiles for CPUs here, which add gradients up where GPUs and TPUs scatter the sums, so
-``all-reduce`` stands for the reduce-scatter of the parameters' gradients as well. Gradients are not
-clipped: XLA for CPUs takes a device's part of a sum where it is used, so for the norm and for the
-step, and the sum stays whole from the one to the other, half a GiB for each block; ``--clip`` shows
-it.
+The model is created on the meta device and sharded over a mesh of 256 simulated devices, 32 for
+data parallelism by 8 for tensor parallelism, and its training step with AdamW is compiled but never
+run. Shapes are those of Llama 3 70B, in single precision, with the activations of blocks recomputed
+in backward. The memory is XLA's own analysis for one device; the communication is counted in the
+program. XLA compiles for CPUs here, which all-reduce gradients where GPUs and TPUs reduce-scatter
+them, so ``all-reduce`` also stands for the reduce-scatter of the parameters' gradients. Gradients
+are not clipped: XLA for CPUs slices a sum where it is used, for the norm and for the step, so the
+full sum stays alive between the two, half a GiB for each block; ``--clip`` shows it.
 
-Run it as ``python benchmarks/plan_70b.py``; ``--layers 4`` is a minute, all 80 blocks are ten to
-twenty.
+Run it as ``python benchmarks/plan_70b.py``; ``--layers 4`` takes a minute, all 80 blocks take ten
+to twenty.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ import time
 
 import jax
 
-# Blocks need their parameters one after another, and so they are gathered, as on GPUs and TPUs:
-# XLA's compiler for CPUs would gather and add up as much at once as it can.
+# Blocks need their parameters one after another, so these are gathered one after another, as on
+# GPUs and TPUs: XLA's compiler for CPUs would combine as many collectives as it can.
 OPTIONS = {
     "xla_disable_hlo_passes": "cpu-all-reduce-combiner",
     "xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED",
-    # The code itself never runs.
+    # The code is never run.
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
@@ -55,12 +54,12 @@ def parse() -> argparse.Namespace:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in GiB."""
+    """The peak memory of this process, in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def make(options: argparse.Namespace, mesh):
-    """The model on the meta device, placed on the mesh, and its step."""
+    """The model on the meta device, sharded over the mesh, and its step."""
     import flambeau
     from flambeau import nn, optim
     from flambeau.distributed.fsdp import fully_shard
@@ -146,7 +145,7 @@ def make(options: argparse.Namespace, mesh):
 
 
 def sent(text: str) -> dict[str, tuple[int, int]]:
-    """How often a program communicates in each way, and the bytes of a device's results."""
+    """The number of collectives of each kind in a program, and the bytes of a device's results."""
     found: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
     kinds = "all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute"
     for shapes, kind in re.findall(rf" = (.*?) ({kinds})(?:-start)?\(", text):
@@ -160,7 +159,7 @@ def sent(text: str) -> dict[str, tuple[int, int]]:
 
 
 def main() -> None:
-    """Compile, and print what the program says of itself."""
+    """Compile the step and print the program's analysis."""
     options = parse()
     devices = options.data * options.model
     jax.config.update("jax_platforms", "cpu")

@@ -1,7 +1,7 @@
-"""What a compiled training step of a dozen layers saves where each of them is a checkpoint.
+"""The memory that a compiled step of a dozen layers saves if each layer is checkpointed.
 
-Temporary memory as XLA states it, and time of the process, each as a ratio to the same step without
-checkpoints; for the multilayer perceptron beside `jax.checkpoint` in a step written by hand.
+Temporary memory by XLA's analysis, and process time, each as a ratio to the same step without
+checkpoints; the multilayer perceptron is compared with `jax.checkpoint` in plain JAX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 import flambeau
 from flambeau import nn
-from flambeau.core.programs import jitted
+from flambeau.core.programs.compiled import jitted
 from flambeau.utils.checkpoint import checkpoint
 
 LAYERS = 12
@@ -64,7 +64,7 @@ def step_of(make, shape, saves):
         return loss
 
     step(x)
-    (program,) = (each for some in step.programs.values() for each in some)
+    (program,) = (each for kind in step.kinds.values() for each in kind.programs)
     arrays = [each.array for each in (*program.donated, *program.kept)]
     arrays += [x.jax(), *(each.read() for each in program.reads[1:])]
     return lambda: step(x).jax(), memory(jitted(program.executable), *arrays)
@@ -76,7 +76,7 @@ def memory(function, *arrays):
 
 
 def step_by_hand(wrap):
-    """The step of the perceptrons in JAX, and its temporary memory."""
+    """The plain JAX step of the perceptrons, and its temporary memory."""
 
     @wrap
     def layer(weights, x):
@@ -106,7 +106,7 @@ def seconds_of(step):
 
 
 def ratios(plain, saving):
-    """Both ratios; the steps run in turn, after one of each that does not count."""
+    """Both ratios, from interleaved steps after one warm-up of each."""
     times = [(seconds_of(plain[0]), seconds_of(saving[0])) for _ in range(ROUNDS + 1)][1:]
     before, after = map(statistics.median, zip(*times, strict=True))
     return f"memory {saving[1] / plain[1]:.2f}  time {after / before:.2f}"

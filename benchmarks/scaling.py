@@ -1,18 +1,18 @@
-"""What flambeau adds to a training step on eight devices: the same step, written by hand with JAX.
+"""The overhead of flambeau in a training step on eight devices, relative to plain JAX.
 
-A stack of residual blocks with AdamW, on eight CPU devices of one process, divided in three ways:
-the batch alone, parameters as well (fully sharded), and layers by two devices and the batch by
-four. By hand it is `jax.jit` with shardings and donated parameters and state, timed in turn with
-flambeau's compiled step, in the same process. Small blocks show what a call costs, large ones what
-the program does; each ratio is to be at most 1.05.
+A stack of residual blocks with AdamW, on eight CPU devices of one process, sharded in three ways:
+data parallel, fully sharded, and layers over two devices with the batch over four. The plain JAX
+step uses `jax.jit` with shardings and donated parameters and state, interleaved with flambeau's
+compiled step in the same process. Small blocks show the overhead of a call, large ones the program
+itself; each ratio should be at most 1.05.
 
-Besides, what eager communication costs: adding up the rows that eight devices have, one each, and,
-between two processes of four devices that this script starts, `distributed.all_reduce`. By hand
-that is one compiled program of JAX's. Between processes flambeau asks first whether all of them
-call the same, which JAX alone does not.
+It also measures eager communication: the sum of one row on each of eight devices, and
+`distributed.all_reduce` between two processes of four devices that this script starts. In plain JAX
+each is one compiled program. Between processes flambeau first checks that all of them issue the
+same collective, which JAX does not.
 
 Run it as ``python benchmarks/scaling.py``. Eight devices share the machine's cores and a step waits
-for the slowest; where other programs run as well, ``--busy`` counts what the step itself takes.
+for the slowest; on a busy machine, ``--busy`` measures process time.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from jax.sharding import PartitionSpec as P
 
 LIMIT = 1.05
 BETAS, EPSILON, DECAY, RATE = (0.9, 0.999), 1e-8, 1e-2, 1e-3
-# Blocks, features, hidden features and the batch.
+# The number of blocks, features, hidden features, and the batch size.
 SIZES = {"small": (2, 64, 256, 64), "large": (4, 512, 2048, 256)}
-# Elements of a vector that is communicated eagerly.
+# The lengths of vectors in eager communication.
 LENGTHS = (1_000, 1_000_000)
-# For each way, how the two matrices of a block and the batch are cut, and the shape of the mesh.
+# For each sharding, the partition specs of the two matrices of a block and of the batch, and the
+# shape of the mesh.
 WAYS = {
     "data parallel": ((8, 1), P(), P(), P("data")),
     "fully sharded": ((8, 1), P("data"), P("data"), P("data")),
@@ -58,7 +59,7 @@ def arrays(size: str) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
 
 
 def by_hand(size: str, way: str):
-    """The step with JAX alone; each call makes one and gives the loss."""
+    """The step in plain JAX; each call runs one step and returns the loss."""
     shape, up, down, rows = WAYS[way]
     mesh = jax.make_mesh(shape, ("data", "model"), (jax.sharding.AxisType.Auto,) * 2)
     params, x = arrays(size)
@@ -159,7 +160,7 @@ def with_flambeau(size: str, way: str):
 
 
 def adding(length: int):
-    """Two ways to add up the rows of eight devices on all of them: by hand, and with flambeau."""
+    """Two sums of the rows of eight devices on all of them: in plain JAX, and with flambeau."""
     import flambeau
     from flambeau.distributed.device_mesh import init_device_mesh
     from flambeau.distributed.tensor import Shard, distribute_tensor
@@ -172,7 +173,7 @@ def adding(length: int):
 
 
 def reducing(length: int):
-    """Two ways to average a vector of each process: by hand, and with flambeau."""
+    """Two averages of a vector of each process: in plain JAX, and with flambeau."""
     import flambeau
     from flambeau import distributed
 
@@ -198,7 +199,7 @@ def reducing(length: int):
 
 
 def between_two_processes() -> None:
-    """What each of two processes does: both call as often, and the first prints the medians."""
+    """The main function of each of two processes: both call equally often, the first prints."""
     from flambeau import distributed
 
     jax.config.update("jax_platforms", "cpu")
@@ -227,7 +228,7 @@ def _print_row(name: str, one: float, other: float) -> None:
 
 
 def main() -> None:
-    """Time each way and size, and print the ratios."""
+    """Time each sharding and size, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15, help="how often each step is timed")
     parser.add_argument("--sizes", nargs="*", default=[*SIZES], choices=[*SIZES])
@@ -268,7 +269,7 @@ def main() -> None:
 
 
 def _waited(step):
-    """A step that ends with its loss: eight devices on a few cores have no threads for more."""
+    """A step that waits for its loss: eight devices on a few cores have no spare threads."""
     return lambda: jax.block_until_ready(step())
 
 

@@ -1,14 +1,14 @@
-"""Whether one process can go on for ever: ever new shapes, eagerly and compiled, and what it holds.
+"""The memory of a long-running process that meets new shapes, eagerly and compiled.
 
     python benchmarks/soak.py --rounds 2000
 
-Each round runs 25 operators forward and backward on arrays of a length that no round had before,
-so 2,000 rounds are 50,000 pairs of an operator and a shape, and one step of a small perceptron
-with Adam, compiled, on a batch of that length. Lengths begin at 1,025, since XLA makes larger
-programs from there on (`--from 1` shows that). Each tenth prints how many memory maps the process
-has (Linux ends it at vm.max_map_count), its resident memory, and that as a ratio to the memory
-after the first tenth. Compiling takes nearly all of the time; to hold programs and not to run
-them fast is what counts here, so XLA_FLAGS=--xla_backend_optimization_level=0 may shorten it.
+Each round runs 25 operators forward and backward on arrays of a new length, so 2,000 rounds are
+50,000 pairs of an operator and a shape, and one step of a small perceptron with Adam, compiled, on
+a batch of that length. Lengths begin at 1,025, since XLA makes larger programs from there on
+(`--from 1` shows that). After each tenth it prints the number of memory maps of the process (Linux
+kills it at vm.max_map_count), its resident memory, and the ratio to the memory after the first
+tenth. Compilation dominates the time; the speed of the programs is irrelevant here, so
+XLA_FLAGS=--xla_backend_optimization_level=0 may shorten it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def eager(length: int) -> None:
 
 
 def held() -> tuple[int, float]:
-    """The memory maps of this process, and its resident memory in MB."""
+    """The number of memory maps of this process, and its resident memory in MB."""
     gc.collect()
     maps = Path("/proc/self/maps").read_text().count("\n")
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -53,7 +53,7 @@ def held() -> tuple[int, float]:
 
 
 def main() -> None:
-    """Run the rounds and print what is held after each tenth."""
+    """Run the rounds and print the memory after each tenth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--from", type=int, default=1025, dest="shortest", help="the first length")

@@ -1,15 +1,15 @@
-"""What a compiled step costs beside its program: flambeau, JAX by hand, another flambeau.
+"""The overhead of a compiled step: flambeau, plain JAX, and another version of flambeau.
 
-Steps whose arithmetic is small, so that finding the program, its guard and the writes count: a
-perceptron that clears its gradients last or first, and a block whose layers and settings stand in
-lists and dictionaries. JAX by hand updates the same weights, and returns the gradients where the
-step leaves them.
+The steps have little arithmetic, so that the program lookup, its guards and the writes dominate: a
+perceptron that clears its gradients last or first, and a block whose layers and settings are in
+lists and dictionaries. Plain JAX updates the same weights, and returns the gradients where the step
+keeps them.
 
     python benchmarks/step_overhead.py
-    python benchmarks/step_overhead.py --before PATH      a checkout of another commit beside it
+    python benchmarks/step_overhead.py --before PATH      also a checkout of another commit
 
-Each version is a process that waits for its turn; every round times each once, in alternating
-order, and what is printed are ratios of medians to JAX by hand.
+Each version is a process, and the measurements are interleaved: each round times each version once,
+in alternating order. The output is the ratios of medians to plain JAX.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def flambeau_steps():
 
 
 def jax_steps():
-    """The steps by hand."""
+    """The steps in plain JAX."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -141,7 +141,7 @@ def jax_steps():
 
 
 def serve(which):
-    """Time the step that each line asks for, and answer with the seconds of one call."""
+    """Time the step named by each line of the input, and print the seconds of one call."""
     import gc
 
     import jax
@@ -166,7 +166,7 @@ def serve(which):
 
 
 class Version:
-    """A process that times steps when it is asked to."""
+    """A process that times steps on request."""
 
     def __init__(self, which, path):
         environment = {**os.environ, "PYTHONPATH": str(path)}
@@ -177,14 +177,14 @@ class Version:
         self.names = list(iter(lambda: self.process.stdout.readline().rstrip(), ""))
 
     def seconds(self, name):
-        """One call of a step."""
+        """The seconds of one call of a step."""
         self.process.stdin.write(f"{name}\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
 
 
 def main():
-    """Time all versions in turn and print their ratios."""
+    """Time all versions, interleaved, and print their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--before", type=Path)
     parser.add_argument("--serve")

@@ -6,8 +6,9 @@ PyTorch. What to take from this file for your own work:
 - The whole training step (drawing the batch, forward, backward, clipping the gradients, AdamW) is
   one function under `flambeau.compile`, so one XLA program. Only its first call traces it.
 - The learning rate is a tensor that the scheduler writes to, so a schedule causes no recompilation.
-- Writing text is compiled too. What changes from character to character (the text so far and where
-  it ends) lives in tensors that the compiled function writes in place.
+- Writing text is compiled too. A step reads one character and writes its keys and values into a
+  cache. The text, the position in it and the cache are tensors of a fixed size that the step
+  changes in place, so all steps are one program.
 
 The text is most of Pride and Prejudice; `examples/data/README.md` says where it comes from. You can
 give any other plain text with `--text`.
@@ -27,6 +28,28 @@ from flambeau.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialL
 TEXT = Path(__file__).parent / "data" / "pride-and-prejudice.txt"
 
 
+class Cache:
+    """The keys and values ``[N, heads, context, width]`` of the characters that a block has read.
+
+    The tensors have room for a whole context from the start, and how much is used is a tensor too:
+    so no shape and no Python number changes from step to step.
+    """
+
+    def __init__(self, n, heads, context, width):
+        self.keys = flambeau.zeros(n, heads, context, width)
+        self.values = flambeau.zeros(n, heads, context, width)
+        self.length = flambeau.tensor(0)
+
+    def append(self, key, value):
+        """Write those of L more characters; give all, and which ones each of the L may see."""
+        places = self.length + flambeau.arange(key.size(2))
+        self.keys[:, :, places] = key
+        self.values[:, :, places] = value
+        self.length.add_(key.size(2))
+        seen = flambeau.arange(self.keys.size(2)) <= places[:, None]
+        return self.keys, self.values, seen
+
+
 class Attention(nn.Module):
     """Causal attention of several heads, with rotary position embeddings (Su et al., 2021)."""
 
@@ -41,18 +64,24 @@ class Attention(nn.Module):
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
-    def rotate(self, x):
+    def rotate(self, x, start=0):
         """Turn each pair of features by an angle that grows with the position."""
+        positions = start + flambeau.arange(x.size(-2))
         left, right = x.chunk(2, dim=-1)
-        cos, sin = self.cos[: x.size(-2)], self.sin[: x.size(-2)]
+        cos, sin = self.cos[positions], self.sin[positions]
         return flambeau.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
 
-    def forward(self, x):
+    def forward(self, x, cache=None):
         n, length, width = x.shape
         heads = self.inputs(x).view(n, length, 3, self.heads, width // self.heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
-        query, key = self.rotate(query), self.rotate(key)
-        y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        start = 0 if cache is None else cache.length
+        query, key = self.rotate(query, start), self.rotate(key, start)
+        if cache is None:
+            y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            key, value, seen = cache.append(key, value)
+            y = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         return self.output(y.transpose(1, 2).reshape(n, length, width))
 
 
@@ -67,19 +96,22 @@ class Block(nn.Module):
         self.hidden = nn.Linear(width, 4 * width)
         self.output = nn.Linear(4 * width, width)
 
-    def forward(self, x):
-        x = x + self.attention(self.norm1(x))
+    def forward(self, x, cache=None):
+        x = x + self.attention(self.norm1(x), cache)
         return x + self.output(F.gelu(self.hidden(self.norm2(x)), approximate="tanh"))
 
 
 class GPT(nn.Module):
-    """Characters ``[N, L]`` to the scores of each next one ``[N, L, vocabulary]``; L <= context."""
+    """Characters ``[N, L]`` to the scores of each next one ``[N, L, vocabulary]``; L <= context.
+
+    With caches (`make_caches`) the characters come after those that were read before.
+    """
 
     def __init__(self, vocabulary, context=128, width=128, layers=3, heads=4):
         super().__init__()
         self.context = context
         self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.Sequential(*(Block(width, heads, context) for _ in range(layers)))
+        self.blocks = nn.ModuleList(Block(width, heads, context) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.scores = nn.Linear(width, vocabulary, bias=False)
         self.scores.weight = self.embedding.weight
@@ -89,8 +121,17 @@ class GPT(nn.Module):
                 adds_up = name.endswith("output.weight")
                 nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers if adds_up else 1))
 
-    def forward(self, characters):
-        return self.scores(self.norm(self.blocks(self.embedding(characters))))
+    def make_caches(self, n=1):
+        """An empty cache for each block, for N texts."""
+        heads = self.blocks[0].attention.heads
+        width = self.embedding.embedding_dim // heads
+        return [Cache(n, heads, self.context, width) for _ in self.blocks]
+
+    def forward(self, characters, caches=None):
+        x = self.embedding(characters)
+        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
+            x = block(x, cache)
+        return self.scores(self.norm(x))
 
 
 class Text:
@@ -171,25 +212,31 @@ def train(model, text, steps, batch, rate):
 
 def write(model, text, prompt, length, temperature):
     """The prompt and `length` characters; a low temperature keeps to the likely ones."""
-    context = model.context
-    written = flambeau.zeros(max(len(prompt) + length, context), dtype=flambeau.int64)
+    written = flambeau.full((len(prompt) + length,), -1)
     written[: len(prompt)] = text.encode(prompt)
-    end = flambeau.tensor(len(prompt))
+    position = flambeau.tensor(0)
+    caches = model.make_caches()
 
     @flambeau.compile
     @flambeau.no_grad()
-    def write_character():
-        # The model always sees `context` characters, so that one program serves. Those after `end`
-        # are not written yet, which does not matter to the ones before: attention is causal.
-        start = (end - context).clamp(min=0)
-        seen = written[start + flambeau.arange(context)]
-        scores = model(seen[None])[0, end - start - 1]
-        written[end] = flambeau.multinomial(F.softmax(scores / temperature, dim=0), 1)[0]
-        end.add_(1)
+    def step():
+        # Read the character at the position, and draw the next one unless the text has it.
+        scores = model(written[position].view(1, 1), caches)[0, -1]
+        drawn = flambeau.multinomial(F.softmax(scores / temperature, dim=0), 1)[0]
+        position.add_(1)
+        written[position] = flambeau.where(written[position] < 0, drawn, written[position])
 
-    for _ in range(length):
-        write_character()
-    return text.decode(written[: len(prompt) + length])
+    done, last = 0, len(written) - 1
+    while done < last:
+        # Full caches are emptied, and the last half of a context is read again.
+        start = max(0, done + 1 - (model.context + 1) // 2)
+        position.fill_(start)
+        for cache in caches:
+            cache.length.zero_()
+        done = min(start + model.context, last)
+        for _ in range(start, done):
+            step()
+    return text.decode(written)
 
 
 def draw(history, path):
@@ -226,7 +273,8 @@ def main(arguments=None):
 
     flambeau.manual_seed(options.seed)
     text = Text(options.text.read_text(encoding="utf-8"))
-    text.encode(options.prompt)  # a prompt that cannot be used says so before the training
+    if not text.encode(options.prompt).numel():  # said before the training
+        parser.error("--prompt must have at least one character")
     model = GPT(len(text.vocabulary), options.context, options.width, options.layers)
     count = sum(p.numel() for p in model.parameters())
     print(f"{count:,} parameters, {len(text.train):,} characters to train on")

@@ -65,8 +65,8 @@ class ExpertBlock(gpt.Block):
         del self.hidden, self.output
         self.experts = Experts(width, experts)
 
-    def forward(self, x):
-        x = x + self.attention(self.norm1(x))
+    def forward(self, x, cache=None):
+        x = x + self.attention(self.norm1(x), cache)
         return x + self.experts(self.norm2(x))
 
 

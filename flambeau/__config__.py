@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version
 
-from flambeau.core.device import available_devices
+from flambeau.core.devices.device import available_devices
 from flambeau.threads import get_num_threads
 from flambeau.version import __version__
 
@@ -13,7 +13,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """The versions of flambeau and of what it stands on, and the devices, a line for each."""
+    """The versions of flambeau, its dependencies and the devices, one per line."""
     versions = {each: version(each) for each in ("jax", "jaxlib", "numpy")}
     facts = {
         "flambeau": __version__,
@@ -26,5 +26,5 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads an operator may use on the CPU."""
+    """The number of threads that an operator may use on the CPU."""
     return f"threads of an operator: {get_num_threads()}\n"

@@ -22,17 +22,17 @@ from flambeau.checkpoint.io import load as load
 from flambeau.checkpoint.io import save as save
 from flambeau.compile import CompileError as CompileError
 from flambeau.compile import compile as compile
-from flambeau.core.device import device as device
-from flambeau.core.device import get_default_device as get_default_device
-from flambeau.core.device import set_default_device as set_default_device
-from flambeau.core.dtype import *
-from flambeau.core.format import set_printoptions as set_printoptions
-from flambeau.core.layout import *
-from flambeau.core.promotion import can_cast as can_cast
-from flambeau.core.promotion import promote_types as promote_types
-from flambeau.core.promotion import result_type as result_type
-from flambeau.core.tensor import Size as Size
-from flambeau.core.tensor import Tensor as Tensor
+from flambeau.core.devices.device import device as device
+from flambeau.core.devices.device import get_default_device as get_default_device
+from flambeau.core.devices.device import set_default_device as set_default_device
+from flambeau.core.devices.layout import *
+from flambeau.core.kernels.promotion import can_cast as can_cast
+from flambeau.core.kernels.promotion import promote_types as promote_types
+from flambeau.core.kernels.promotion import result_type as result_type
+from flambeau.core.support.dtype import *
+from flambeau.core.support.format import set_printoptions as set_printoptions
+from flambeau.core.values.tensor import Size as Size
+from flambeau.core.values.tensor import Tensor as Tensor
 from flambeau.func import vmap as vmap
 from flambeau.ops import *
 from flambeau.random import default_generator as default_generator

@@ -1,7 +1,7 @@
-"""Names of the public namespace, and methods of Tensor, that are imported at their first use.
+"""Names of the public namespace, and methods of Tensor, that are imported on first use.
 
-Few programs use them, and importing them takes time that every program would pay. `_names` has the
-table of them.
+Most programs need none of them, and importing them would slow down every start. The table is in
+`_names`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau._absent import absent
 from flambeau._names import HOMES, IN_PLACE, MODULES
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 _MODULES = frozenset(MODULES.split())
 _METHODS = frozenset(IN_PLACE.split())
@@ -36,12 +36,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names of `flambeau`, those not imported yet included."""
+    """The names of `flambeau`, including those that are not yet imported."""
     return sorted({*vars(sys.modules["flambeau"]), *_MODULES, *_HOMES, *_METHODS})
 
 
 def _defer(name: str, home: str) -> None:
-    """Give Tensor a method that imports its module, which puts the method itself in its place."""
+    """Add a stub to Tensor that imports the method's module, which replaces the stub."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         import_module(home)

@@ -1,19 +1,19 @@
-"""The names of PyTorch that cost nothing until they are asked for: where each is, or what to do.
+"""PyTorch's names that are resolved on first use: their modules, or the advice for missing ones.
 
-`_lazy` imports what is there, `_absent` tells what to do in the place of what is not.
+`_lazy` imports the existing names; `_absent` raises the advice for the missing ones.
 """
 
 from __future__ import annotations
 
-#: Modules of `flambeau` that few programs use.
+#: Modules of `flambeau` that are imported on first use.
 MODULES = """
     __config__ accelerator amp ao backends compiler cpu cuda distributed distributions export fft
     functional futures fx hub jit library masked mps mtia multiprocessing nested onnx profiler
     quantization quasirandom serialization signal sparse special storage testing types xpu
 """
 
-#: What few programs use, by the module of `flambeau` that has it. A dot before a name says that it
-#: is a method of Tensor; a function and a method of one name stand there twice.
+#: Rarely used names, by the module of `flambeau` that defines them. A leading dot marks a method of
+#: Tensor; a name that is both a function and a method is listed twice.
 HOMES = {
     "_storage_methods": ".const_data_ptr .set_ .storage .storage_type .untyped_storage",
     "amp.autocast_mode": """
@@ -28,8 +28,8 @@ HOMES = {
     """,
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "checkpoint.file_reader": "PyTorchFileReader",
-    "core.exhaustion": "OutOfMemoryError",
-    "core.warning": "is_warn_always_enabled set_warn_always",
+    "core.devices.exhaustion": "OutOfMemoryError",
+    "core.support.warning": "is_warn_always_enabled set_warn_always",
     "device_modules": "get_device_module",
     "distributed.sharding": "shard",
     "func.control_flow": "cond while_loop",
@@ -47,11 +47,13 @@ HOMES = {
         set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
         use_deterministic_algorithms
     """,
-    "ops.rejection_draws": "_sample_dirichlet _standard_gamma binomial",
+    "ops.draws.rejection_draws": "_sample_dirichlet _standard_gamma binomial",
     "ops.signals.short_time_fourier": "istft stft .istft .stft",
     "ops.signals.window_functions": """
         bartlett_window blackman_window hamming_window hann_window kaiser_window
     """,
+    "profiler.by_module": "profile",
+    "profiler.summary": "summary",
     "rare.autocast_names": """
         autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
         get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled
@@ -122,7 +124,7 @@ IN_PLACE = """
     sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_
 """
 
-#: Advice, and the names that are not there that it is for, without the first `torch.`.
+#: Advice, followed by the missing names that it applies to, without the leading `torch.`.
 ADVICE = {
     # Numbers and their types
     "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """

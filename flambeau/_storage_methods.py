@@ -1,25 +1,25 @@
-"""Methods of Tensor that give its memory as a storage, or let it share another's."""
+"""Methods of Tensor that return its memory as a storage, or alias another storage."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.strides import contiguous_strides
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.strides import contiguous_strides
+from flambeau.core.values.tensor import Tensor
 from flambeau.storage import CLASSES, TypedStorage, UntypedStorage
 
 __all__: list[str] = []
 
 
 def _untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that this tensor is a view of, as bytes."""
+    """The memory that this tensor views, as bytes."""
     return UntypedStorage._of(self)
 
 
 def _storage(self: Tensor) -> TypedStorage:
-    """The memory that this tensor is a view of, as numbers of its dtype."""
+    """The memory that this tensor views, as elements of its dtype."""
     return TypedStorage(wrap_storage=UntypedStorage._of(self), dtype=self.dtype)
 
 
@@ -35,17 +35,16 @@ def _set_(
     size: Any = None,
     stride: Any = None,
 ) -> Tensor:
-    """Let this tensor share the elements of a tensor or a storage; without one it gets none.
+    """Make this tensor alias the elements of a tensor or a storage, or none without a source.
 
     Args:
         source: A tensor of the same dtype, or a storage.
         storage_offset: The first element.
         size: The shape; by default that of a tensor, or all elements of a storage.
-        stride: How many elements the positions of each dimension are apart; by default the
-            elements lie in order.
+        stride: The stride of each dimension in elements; contiguous by default.
 
     Raises:
-        RuntimeError: ``source`` has another dtype, or elements beyond its end are asked for.
+        RuntimeError: ``source`` has another dtype, or the view exceeds its end.
     """
     if source is None:
         source, size = UntypedStorage(0, device=self.device), (0,)

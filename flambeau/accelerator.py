@@ -1,11 +1,11 @@
-"""The accelerator of this machine, whatever it is, under the names of `torch.accelerator`."""
+"""The accelerator of this machine, under the names of `torch.accelerator`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.device import available_devices, device
+from flambeau.core.devices.device import available_devices, device
 from flambeau.cuda.devices import wait_for
 from flambeau.cuda.memory import stated, stats_of
 from flambeau.streams import Stream
@@ -40,28 +40,28 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """How many accelerators of that type there are."""
+    """The number of accelerators of that type."""
     return sum(not name.startswith("cpu") for name in available_devices())
 
 
 def current_device_index() -> int:
-    """0, the one that a device without an index means.
+    """0, the index of the accelerator that a device without an index names.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no accelerator.
     """
     _place(None)
     return 0
 
 
 def set_device_index(device: Any, /) -> None:
-    """Choose what a device without an index means, which is always the first accelerator.
+    """Set the current accelerator, which can only be the first.
 
     Args:
-        device: A device with an index, or the index; a negative index chooses nothing.
+        device: A device with an index, or the index; a negative index has no effect.
 
     Raises:
-        RuntimeError: Another accelerator is asked for, or there is none.
+        RuntimeError: Another accelerator is selected, or there is no accelerator.
         ValueError: ``device`` has no index, or is of another type.
     """
     if isinstance(device, int) and device < 0:
@@ -77,10 +77,10 @@ def set_device_index(device: Any, /) -> None:
 
 
 class device_index:
-    """A block for which `set_device_index` chooses an accelerator, which can only be the first.
+    """A context manager that sets the current accelerator, which can only be the first.
 
     Args:
-        device: The index; ``None`` or a negative one chooses nothing.
+        device: The index; ``None`` or a negative index has no effect.
     """
 
     def __init__(self, device: int | None, /) -> None:
@@ -90,14 +90,14 @@ class device_index:
         set_device_index(self._chosen)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing has changed."""
+        """Do nothing: entering changed no setting."""
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Wait until an accelerator has done all that it was given.
+    """Wait until an accelerator has done all that was submitted to it.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no accelerator.
     """
     wait_for(_place(device).jax_device)
 
@@ -106,31 +106,31 @@ def current_stream(device: Any = None, /) -> Stream:
     """The stream of an accelerator.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no accelerator.
     """
     return Stream(_place(device))
 
 
 def set_stream(stream: Stream, /) -> None:
-    """Choose the device of a stream, which can only be the first accelerator."""
+    """Set the current stream's device, which can only be the first accelerator."""
     set_device_index(stream.device)
 
 
 def empty_cache() -> None:
-    """Nothing: memory that JAX has reserved stays its own until the program ends."""
+    """Do nothing: XLA's allocator keeps its reserved memory until the process ends."""
 
 
 def memory_allocated(device_index: Any = None, /) -> int:
-    """How many bytes the arrays on an accelerator take.
+    """The number of bytes that live arrays occupy on an accelerator.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no accelerator.
     """
     return stated(_place(device_index).jax_device, "bytes_in_use")
 
 
 def max_memory_allocated(device_index: Any = None, /) -> int:
-    """The most that `memory_allocated` has been.
+    """The peak of `memory_allocated`.
 
     Raises:
         RuntimeError: There is no accelerator.
@@ -139,16 +139,16 @@ def max_memory_allocated(device_index: Any = None, /) -> int:
 
 
 def memory_reserved(device_index: Any = None, /) -> int:
-    """How many bytes of an accelerator JAX has taken for its arrays, used or not.
+    """The number of bytes that XLA's allocator has reserved on an accelerator.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no accelerator.
     """
     return stated(_place(device_index).jax_device, "pool_bytes")
 
 
 def max_memory_reserved(device_index: Any = None, /) -> int:
-    """The most that `memory_reserved` has been.
+    """The peak of `memory_reserved`.
 
     Raises:
         RuntimeError: There is no accelerator.
@@ -157,7 +157,7 @@ def max_memory_reserved(device_index: Any = None, /) -> int:
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """JAX's counts of an accelerator's memory; see `cuda.memory_stats`.
+    """JAX's memory statistics of an accelerator; see `cuda.memory_stats`.
 
     Raises:
         RuntimeError: There is no accelerator.
@@ -166,15 +166,15 @@ def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
 
 
 def reset_peak_memory_stats(device_index: Any = None, /) -> None:
-    """Nothing: JAX keeps the peak of the whole process, and does not start over."""
+    """Do nothing: JAX keeps the peak of the whole process and cannot reset it."""
 
 
 def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
-    """Nothing: JAX goes on counting."""
+    """Do nothing: JAX cannot reset its counters."""
 
 
 def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
-    """How many bytes of what JAX may take of an accelerator's memory are free, and how many it may.
+    """The free and total bytes of an accelerator's memory that JAX may use.
 
     Raises:
         RuntimeError: There is no accelerator.

@@ -1,26 +1,26 @@
-"""Assertions under PyTorch's names, which say what is wrong by a function that is called then."""
+"""Assertions under PyTorch's names, with messages that are computed on failure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 
 _Message = Callable[[], Any] | None
 
 
 @asks
 def _assert(condition: Any, message: str) -> None:
-    """``assert condition, message``; `flambeau.fx` records it, and does not ask for the truth."""
+    """``assert condition, message``, which `flambeau.fx` records without evaluating it."""
     if not condition:
         raise AssertionError(message)
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
-    """Raise a RuntimeError if the only element is zero; the element is read at once."""
+    """Raise a RuntimeError if the only element is zero; the element is read immediately."""
     if not input:
         raise RuntimeError(assert_msg or "expected a tensor with a nonzero element, but got zero")
 
@@ -30,10 +30,10 @@ def _check(cond: Any, message: _Message = None) -> None:
 
     Args:
         cond: A bool; see `_check_tensor_all` for tensors.
-        message: A function that gives the error's message.
+        message: A function that returns the error's message.
 
     Raises:
-        TypeError: ``cond`` is no bool, or ``message`` is no function.
+        TypeError: ``cond`` is not a bool, or ``message`` is not callable.
     """
     _check_with(RuntimeError, cond, message)
 
@@ -68,14 +68,14 @@ def _check_with(error_type: type[Exception], cond: Any, message: _Message = None
 
 
 def _check_is_size(i: Any, message: _Message = None, *, max: int | None = None) -> None:
-    """Raise a RuntimeError unless ``i`` is a size: not negative, and ``max`` at most."""
+    """Raise a RuntimeError unless ``i`` is between 0 and ``max``."""
     _check(i >= 0, message)
     if max is not None:
         _check(i <= max, message)
 
 
 def _check_tensor_all(cond: Any, message: _Message = None) -> None:
-    """Raise a RuntimeError unless all elements of a tensor of bools are true, which are read."""
+    """Read a tensor of bools and raise a RuntimeError unless all elements are true."""
     _check_tensor_all_with(RuntimeError, cond, message)
 
 

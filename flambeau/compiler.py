@@ -1,4 +1,4 @@
-"""Questions about compilation, under the names of `torch.compiler`."""
+"""Queries about compilation, under the names of `torch.compiler`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
 from flambeau.compile.function import CompiledFunction as _CompiledFunction
 from flambeau.compile.function import set_stance as _set_stance
-from flambeau.core import programs as _programs
-from flambeau.core.finishing import between_steps
+from flambeau.core.devices.limits import programs_at_once as _programs_at_once
+from flambeau.core.devices.native import native_kernels as _native_kernels
 from flambeau.core.fusion.report import report as _report
 from flambeau.core.fusion.stream import here as _here
-from flambeau.core.gears import gears
-from flambeau.core.limits import programs_at_once as _programs_at_once
-from flambeau.core.modes import ContextDecorator as _ContextDecorator
-from flambeau.core.modes import modes
-from flambeau.core.native import native_kernels as _native_kernels
-from flambeau.core.statistics import statistics as _statistics
+from flambeau.core.programs import compiled as _programs
+from flambeau.core.programs.finishing import between_steps
+from flambeau.core.programs.gears import gears
+from flambeau.core.support.modes import ContextDecorator as _ContextDecorator
+from flambeau.core.support.modes import modes
+from flambeau.core.support.statistics import statistics as _statistics
+from flambeau.core.tape.checks import checks
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "between_steps", "compile",
+    "allow_in_graph", "assume_constant_result", "between_steps", "checks", "compile",
     "cudagraph_mark_step_begin", "disable", "explain", "gears", "is_compiling",
     "is_dynamo_compiling", "is_exporting", "list_backends", "lower", "nested_compile_region",
     "reset", "set_stance", "stats", "substitute_in_graph",
@@ -30,20 +31,19 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 def stats() -> dict[str, _Any]:
-    """How many XLA programs this process has compiled and loaded, and the time that it took.
+    """The counts and times of XLA programs that this process has compiled and loaded.
 
     Returns:
         A dictionary. ``interpreted`` counts calls that were evaluated without a program; see
-        `gears`. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
-        what both took together, ``ahead`` counts those of the loaded that a thread had read before
-        they were asked for, ``held`` counts those in memory, which are at most ``bound``, and
-        ``dropped`` those that made room for others or went with their function; operators that
-        were only traced may count among those held in place of dropped ones. ``followed`` counts
-        sequences of eager calls that ran as one program, ``left`` those that ended early and ran
-        call by call. ``by_name`` has for each name of an operator (compiled functions are
-        ``compiled_step``) how many programs were compiled and loaded, the seconds of each, and how
-        many calls were evaluated.
-        ``kernels`` names the native kernels that programs call where these are faster.
+        `gears`. ``compiled`` and ``loaded`` (from the persistent cache) count programs, ``seconds``
+        is their total time, ``ahead`` counts the loaded programs that a background thread had
+        prefetched, ``held`` counts the programs in memory, at most ``bound``, and ``dropped`` the
+        evicted programs and those deleted with their function; operators that were only traced may
+        be counted as held after an eviction. ``followed`` counts sequences of eager calls that ran
+        as one program, ``left`` the sequences that diverged and continued eagerly. ``by_name`` has,
+        for each operator (compiled functions are ``compiled_step``), the number of compiled and of
+        loaded programs, their seconds, and the number of interpreted calls. ``kernels`` names the
+        native kernels that programs may call.
 
     >>> import flambeau
     >>> _ = flambeau.ones(3).exp()
@@ -84,19 +84,19 @@ def stats() -> dict[str, _Any]:
 
 
 def explain(function: _Any = None, file: _Any = None) -> None:
-    """Print why a compiled function has the programs that it has.
+    """Print the cause of each compilation of a compiled function.
 
-    Without a function, print which sequences of eager calls of this thread run as one program, and
-    at which lines they are left.
+    Without a function, print the sequences of eager calls of this thread that run as one program,
+    and the lines at which they diverge.
 
-    For each program: the arguments and modes that it is for, and what it takes for granted of
-    modules, globals, attributes and gradients. For each but the first: what had changed since the
-    program that was used last, with the old and the new value. Whatever differs from call to call
-    there costs a program for each value; pass it as a Tensor, or keep it in one.
+    For the first program: its arguments and modes. For each other one: what differed from the most
+    recent program, with the old and new values. For the last one: the modules' modes, globals,
+    attributes and gradients that it assumes. A guarded value that differs at each call
+    causes a compilation for each value; pass it as a Tensor instead.
 
     Args:
-        function: What `compile` gave.
-        file: Where to print, as in `print`; ``sys.stdout`` by default.
+        function: The result of `compile`.
+        file: The stream to print to, as in `print`; ``sys.stdout`` by default.
 
     Raises:
         TypeError: ``function`` is not a compiled function or module.
@@ -114,8 +114,6 @@ def explain(function: _Any = None, file: _Any = None) -> None:
     program 2
       made because program 1 did not fit:
         the shape of x was [2], and is [3]
-      for calls in which
-        x is a Tensor of float32[3]
     """
     if function is None:
         text = _report(_here.stream.loops)
@@ -125,19 +123,19 @@ def explain(function: _Any = None, file: _Any = None) -> None:
 
 
 def lower(function: _Any, *args: _Any, **kwargs: _Any) -> _Any:
-    """The program of a call, without running it, before or after XLA compiles it.
+    """Lower the program of a call without running it.
 
-    Parameters, state and arguments may be on the meta device, and lie on a mesh there; the program
-    is the one for tensors that lie so. So it can be asked how much memory a step takes on each
-    device, and how its devices communicate, before there is a machine with that much memory.
+    Parameters, state and arguments may be on the meta device, with shardings; the program is the
+    one for tensors with these shardings. Its memory use per device and its communication can thus
+    be analyzed without the devices.
 
     Args:
-        function: What `compile` gave.
+        function: The result of `compile`.
         args: The arguments of the call.
-        kwargs: The arguments that it gives by name.
+        kwargs: The keyword arguments of the call.
 
     Returns:
-        A `jax.stages.Lowered`. Its ``compile()`` gives a `jax.stages.Compiled` with
+        A `jax.stages.Lowered`. Its ``compile()`` returns a `jax.stages.Compiled` with
         ``memory_analysis()`` in bytes for each device, ``cost_analysis()`` and ``as_text()``.
 
     Raises:
@@ -166,7 +164,7 @@ def _calls_of(function: _Any, asked: str) -> _CompiledFunction:
 
 
 def is_compiling() -> bool:
-    """Whether `flambeau.compile` is tracing the function that asks.
+    """Whether the caller is being traced by `flambeau.compile`.
 
     >>> import flambeau
     >>> flambeau.compiler.is_compiling()
@@ -189,16 +187,16 @@ def is_exporting() -> bool:
 
 
 def disable(fn: _Any = None, recursive: bool = True, *, reason: str | None = None) -> _Any:
-    """The function that it decorates, as it is.
+    """Return the decorated function unchanged.
 
-    It runs eagerly wherever no compiled function calls it. Inside of one it becomes a part of the
-    program, since there is one program for each; the results are the same. What cannot be a part of
-    a program is a `CompileError` there; call it between compiled functions.
+    It runs eagerly unless a compiled function calls it. Inside a compiled function it is traced,
+    since each compiled function is one program; the results are the same. Code that cannot be
+    traced raises a `CompileError` there; call it between compiled functions.
 
     Args:
-        fn: The function, class or module; without it, this gives a decorator.
-        recursive: Accepted for PyTorch's sake.
-        reason: Accepted for PyTorch's sake.
+        fn: The function, class or module; without it, a decorator is returned.
+        recursive: Accepted for compatibility.
+        reason: Accepted for compatibility.
 
     >>> import flambeau
     >>> @flambeau.compiler.disable(reason="draws a picture")
@@ -211,43 +209,44 @@ def disable(fn: _Any = None, recursive: bool = True, *, reason: str | None = Non
 
 
 def allow_in_graph(fn: _Any) -> _Any:
-    """The function that it decorates, as it is: all are allowed."""
+    """Return the decorated function unchanged: all are allowed."""
     return fn
 
 
 def assume_constant_result(fn: _Any) -> _Any:
-    """The decorated function, unchanged: values that it depends on are compared at each call."""
+    """Return the decorated function unchanged: its guards are checked at each call."""
     return fn
 
 
 def nested_compile_region(fn: _Any = None, **options: _Any) -> _Any:
-    """The function that it decorates, as it is: XLA compiles one program."""
+    """Return the decorated function unchanged: XLA compiles one program."""
     return _itself if fn is None else fn
 
 
 def substitute_in_graph(original_fn: _Any, **options: _Any) -> _Any:
-    """A decorator that leaves both functions as they are: Python calls the original one."""
+    """A decorator that leaves both functions unchanged: Python calls the original function."""
     return _itself
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Accepted for PyTorch's sake: results of a program are never overwritten by the next call."""
+    """Accepted for compatibility: results of a program are never overwritten by the next call."""
 
 
 def reset() -> None:
-    """Accepted for PyTorch's sake: no program is ever stale, and few are kept."""
+    """Do nothing: programs are never stale, and their number is bounded."""
 
 
 class set_stance(_ContextDecorator):
-    """Say whether compiled functions use and make programs, in all threads.
+    """Set whether compiled functions run and compile programs, in all threads.
 
-    From now on if called as a function, for a ``with`` block, or for a function's calls as a
-    decorator.
+    It applies permanently as a function call, to the block as a context manager, and to a
+    function's calls as a decorator.
 
     Args:
-        stance: ``"default"``; ``"force_eager"``: all run as they are; ``"eager_on_recompile"``:
-            a call that no program fits runs as it is; ``"fail_on_recompile"``: it is a
-            RuntimeError. PyTorch's other stances are the default here.
+        stance: ``"default"``; ``"force_eager"``: all functions run eagerly;
+            ``"eager_on_recompile"``: a call without a matching program runs eagerly;
+            ``"fail_on_recompile"``: such a call raises a RuntimeError. PyTorch's other stances
+            equal the default here.
         skip_guard_eval_unsafe: Without effect: programs are never stale.
         force_backend: Without effect.
 
@@ -265,19 +264,19 @@ class set_stance(_ContextDecorator):
         self._before: str = _set_stance(stance)
 
     def __call__(self, function: _Any) -> _Any:
-        """Run ``function`` with this stance at every call."""
+        """Run ``function`` under this stance at every call."""
         self.__exit__()
         return super().__call__(function)
 
     def clone(self) -> set_stance:
-        """Another one."""
+        """A copy of this context manager."""
         return set_stance(self.stance)
 
     def __enter__(self) -> None:
-        """Keep the stance."""
+        """Enter the block; the stance is set already."""
 
     def __exit__(self, *exception: object) -> None:
-        """Set the stance from before."""
+        """Restore the previous stance."""
         _set_stance(self._before)
 
 

@@ -1,4 +1,4 @@
-"""The module for a type of device, where code for any device finds `synchronize` and the like."""
+"""The module of a device type, in which device-generic code finds `synchronize` and the like."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from types import ModuleType
 from typing import Any
 
 from flambeau.accelerator import current_accelerator
-from flambeau.core.device import device as _device
+from flambeau.core.devices.device import device as _device
 
 __all__ = ["get_device_module"]
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """`flambeau.cuda` or `flambeau.cpu`, for a device.
+    """The module `flambeau.cuda` or `flambeau.cpu`, for a device.
 
     Args:
         device: A device or its name; by default the accelerator of this machine, or the CPU.
 
     Raises:
-        RuntimeError: There is no module for devices of this type, or ``device`` is none.
+        RuntimeError: There is no module for this device type, or ``device`` is not a device.
 
     >>> import flambeau
     >>> flambeau.get_device_module("cpu").device_count()
@@ -35,6 +35,6 @@ def get_device_module(device: Any = None) -> ModuleType:
     if kind not in ("cpu", "cuda"):
         raise RuntimeError(
             f"get_device_module(): there is no module for {kind} devices; flambeau.accelerator "
-            "stands for whichever accelerator there is"
+            "works with any accelerator"
         )
     return import_module(f"flambeau.{kind}")

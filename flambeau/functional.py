@@ -1,4 +1,4 @@
-"""`torch.functional`: the functions of the public namespace that PyTorch has in Python."""
+"""`torch.functional`: the public functions that PyTorch implements in Python."""
 
 from flambeau import (
     atleast_1d,

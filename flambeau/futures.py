@@ -1,4 +1,4 @@
-"""Values that another thread will set, under the names of `torch.futures`."""
+"""Futures, under the names of `torch.futures`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Future(Generic[_T]):
     """A value that is set once, by any thread.
 
     Args:
-        devices: Accepted for PyTorch's sake: whatever reads a tensor waits for its device.
+        devices: Accepted for compatibility: whatever reads a tensor waits for its device.
 
     >>> future = Future()
     >>> doubled = future.then(lambda done: done.value() * 2)
@@ -38,20 +38,20 @@ class Future(Generic[_T]):
         self._callbacks: list[Callable[[Future[_T]], Any]] = []
 
     def done(self) -> bool:
-        """Whether there is a value, or an exception in its place."""
+        """Whether there is a value or an exception."""
         return self._is_done
 
     def wait(self) -> _T:
-        """The value, as soon as there is one; raises the exception in its place."""
+        """Wait for the value and return it, or raise the exception."""
         with self._changed:
             self._changed.wait_for(self.done)
         return self._outcome()
 
     def value(self) -> _T:
-        """The value; raises the exception in its place.
+        """Return the value or raise the exception.
 
         Raises:
-            RuntimeError: There is none yet.
+            RuntimeError: The future is not done.
         """
         if not self._is_done:
             raise RuntimeError("the Future has no value yet; wait() waits for it")
@@ -66,16 +66,16 @@ class Future(Generic[_T]):
         """Set the value.
 
         Raises:
-            RuntimeError: There is one.
+            RuntimeError: There is a value already.
         """
         self._finish(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an exception in the place of the value.
+        """Set an exception instead of a value.
 
         Raises:
-            RuntimeError: There is a value.
-            TypeError: It is no exception.
+            RuntimeError: There is a value already.
+            TypeError: ``result`` is not an exception.
         """
         if not isinstance(result, BaseException):
             raise TypeError(f"expected an exception, got {type(result).__name__}; see set_result()")
@@ -95,11 +95,11 @@ class Future(Generic[_T]):
         try:
             callback(self)
         except Exception:
-            # The code that sets the value must not fail because of a callback.
+            # The thread that sets the value must not fail because of a callback.
             logging.getLogger(__name__).exception("a callback of a Future failed")
 
     def add_done_callback(self, callback: Callable[[Future[_T]], Any]) -> None:
-        """Call ``callback(self)`` as soon as there is a value; its errors are logged."""
+        """Call ``callback(self)`` when the future is done; its errors are logged."""
         with self._changed:
             if not self._is_done:
                 self._callbacks.append(callback)
@@ -107,7 +107,7 @@ class Future(Generic[_T]):
         self._call(callback)
 
     def then(self, callback: Callable[[Future[_T]], _S]) -> Future[_S]:
-        """The result of ``callback(self)``, as soon as there is a value."""
+        """A future for the result of ``callback(self)``, which runs when this one is done."""
         result: Future[_S] = Future()
 
         def follow(done: Future[_T]) -> None:
@@ -123,7 +123,7 @@ class Future(Generic[_T]):
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """A future whose value is the list of these futures, as soon as all have a value."""
+    """A future of the list of these futures, done when all of them are."""
     result: Future[list[Future[Any]]] = Future()
     given = list(futures)
     if not given:
@@ -144,5 +144,5 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """The values of these futures, as soon as all have one; raises the first exception."""
+    """Wait for all futures and return their values; raises the first exception."""
     return [each.wait() for each in collect_all(futures).wait()]

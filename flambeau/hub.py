@@ -1,6 +1,6 @@
-"""Models of repositories with a ``hubconf.py``, and weights that are downloaded once.
+"""Models from repositories with a ``hubconf.py``, and cached downloads of weights.
 
-Files are kept where PyTorch keeps them, so what is there already is used.
+The cache directory is PyTorch's, so existing files are used.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from flambeau.checkpoint.atomic import atomic_write
 from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
 from flambeau.checkpoint.io import load as _load_file
 from flambeau.checkpoint.limits import Limits
-from flambeau.core.settings import setting
+from flambeau.core.support.settings import setting
 
 
 class _NoBar:
-    """Shows no progress, since the package tqdm is not installed."""
+    """A progress bar without output, for when the package tqdm is not installed."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take what tqdm takes."""
+        """Accept tqdm's arguments."""
 
     def update(self, n: int = 1) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def __enter__(self) -> _NoBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
 
 def _progress_bar() -> Any:
@@ -62,9 +62,9 @@ __all__ = [
 
 __getattr__: _Absent = _Absent(__name__)
 
-#: Finds in a file's name the beginning of its SHA-256, as in ``resnet18-f37072fd.pth``.
+#: Matches the beginning of a SHA-256 in a file's name, as in ``resnet18-f37072fd.pth``.
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
-#: How many bytes are read at once.
+#: The number of bytes of each read.
 READ_DATA_CHUNK = 1 << 17
 _HUBCONF = "hubconf.py"
 _TRUSTED_OWNERS = ("facebookincubator", "facebookresearch", "fairinternal", "pytorch")
@@ -72,27 +72,27 @@ _chosen_folder: str | None = None
 _listed = list
 
 
-# Where files are kept
+# The cache directory
 
 
 @setting
 def get_dir() -> str:
-    """The folder of what is downloaded.
+    """The folder of downloads.
 
-    It is that of `set_dir`, or else ``$TORCH_HOME/hub``, ``$XDG_CACHE_HOME/torch/hub``, or
+    It is the argument of `set_dir`, or else ``$TORCH_HOME/hub``, ``$XDG_CACHE_HOME/torch/hub``, or
     ``~/.cache/torch/hub``.
     """
     return _chosen_folder or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Choose the folder of what is downloaded, for this process."""
+    """Set the folder of downloads for this process."""
     global _chosen_folder
     _chosen_folder = os.path.expanduser(os.fspath(d))
 
 
 def _get_torch_home() -> str:
-    """The folder in which `get_dir` is, unless another is chosen."""
+    """The parent folder of the default `get_dir`."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
@@ -103,17 +103,17 @@ def _get_torch_home() -> str:
 def download_url_to_file(
     url: str, dst: str, hash_prefix: str | None = None, progress: bool = True
 ) -> None:
-    """Download a file; ``dst`` is the whole file or is as before.
+    """Download a file; ``dst`` is replaced atomically.
 
     Args:
-        url: Its address, which may be a ``file:`` one.
-        dst: Its path here.
+        url: Its address, which may use the ``file:`` scheme.
+        dst: The local path.
         hash_prefix: The beginning of its SHA-256, in hexadecimal digits.
         progress: Whether to show progress, for which the package tqdm must be installed.
 
     Raises:
-        URLError: It cannot be downloaded; the message has the address and the path.
-        RuntimeError: Its hash has another beginning.
+        URLError: The download fails; the message names the address and the path.
+        RuntimeError: The hash differs.
     """
     with _opened(url, dst) as response, atomic_write(os.path.expanduser(dst)) as file:
         length = response.headers.get("Content-Length")
@@ -135,7 +135,7 @@ def download_url_to_file(
 
 
 def _opened(url: str, dst: str) -> Any:
-    """The answer of a server, or an error that says where the file could be put."""
+    """The response of a server, or an error that names the expected path of the file."""
     try:
         return urlopen(Request(url, headers={"User-Agent": "flambeau.hub"}))
     except HTTPError as error:
@@ -157,20 +157,20 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """The content of a file of `save`, which is downloaded unless it is there.
+    """Load a file written by `save`, downloading it unless it is cached.
 
     Args:
         url: Its address.
-        model_dir: The folder where it is kept; by default ``checkpoints`` in `get_dir`.
+        model_dir: The cache folder; by default ``checkpoints`` in `get_dir`.
         map_location: See `load`.
         progress: Whether to show progress.
-        check_hash: Whether the file's name has the beginning of its SHA-256, as
-            ``resnet18-f37072fd.pth`` does, which is compared when it is downloaded.
-        file_name: The name of the file here; by default that in the address.
+        check_hash: Whether to compare the SHA-256 prefix in the file's name, as in
+            ``resnet18-f37072fd.pth``, after the download.
+        file_name: The local name of the file; by default the one in the address.
         weights_only: See `load`. With ``False`` **the file may run code**.
 
     Raises:
-        URLError: It is not there and cannot be downloaded; the message has the address and the
+        URLError: It is not cached and the download fails; the message names the address and the
             path.
         CheckpointError: See `load`; or an archive of one file inflates to too much.
     """
@@ -184,7 +184,7 @@ def load_state_dict_from_url(
         download_url_to_file(url, path, found[1] if found else None, progress=progress)
     if not _holds_one_file(path):
         return _load_file(path, map_location, weights_only=weights_only)
-    # Elsewhere, since a file of the member's name may be in the folder already.
+    # In a temporary folder, since the cache may have a file of the member's name.
     with tempfile.TemporaryDirectory(dir=folder) as work:
         _unpack(path, work)
         [name] = (each for each in Path(work).rglob("*") if each.is_file())
@@ -192,7 +192,7 @@ def load_state_dict_from_url(
 
 
 def _holds_one_file(path: str) -> bool:
-    """Whether a file is an archive of one file, and no archive of `save`."""
+    """Whether a file is an archive of one file, and was not written by `save`."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -222,7 +222,7 @@ def _unpack(path: str, folder: str) -> None:
         except CheckpointError as error:
             error.file = repr(path)
             raise
-        # An entry inflates to the size that it states.
+        # The size of a member is declared in its header.
         archive.extractall(folder)
 
 
@@ -240,27 +240,26 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """The result of a function in the ``hubconf.py`` of a repository, for example a model.
+    """Call a function of a repository's ``hubconf.py``, which usually returns a model.
 
     Args:
         repo_or_dir: A repository on GitHub, ``"owner/name"`` or ``"owner/name:branch"``, or a
             folder.
         model: The name of the function.
-        *args: Its arguments.
+        *args: Positional arguments of the function.
         source: ``"github"`` or ``"local"``.
-        trust_repo: Whether to run the repository's code: ``True``, ``False`` to be asked if it is
-            the first time, ``None`` to be warned, or ``"check"`` to be asked unless its owner is
-            known.
-        force_reload: Whether to download a repository that is there.
-        verbose: Whether to say that a repository that is there is used.
-        skip_validation: Accepted for PyTorch's sake; GitHub is not asked for its branches.
-        **kwargs: Its arguments.
+        trust_repo: Whether to run the repository's code: ``True``, ``False`` to ask on first use,
+            ``None`` to warn, or ``"check"`` to ask unless its owner is trusted.
+        force_reload: Whether to download a repository that is cached.
+        verbose: Whether to report the use of a cached repository.
+        skip_validation: Accepted for compatibility; GitHub is not asked for its branches.
+        **kwargs: Keyword arguments of the function.
 
     Raises:
         ValueError: There is no such source.
         RuntimeError: There is no such function, a package that the repository needs is missing,
             or the repository is not trusted.
-        URLError: The repository is not there and cannot be downloaded.
+        URLError: The repository is not cached and the download fails.
     """
     source = source.lower()
     if source not in ("github", "local"):
@@ -299,7 +298,7 @@ def help(
 
 @contextlib.contextmanager
 def _imported(folder: str) -> Iterator[Any]:
-    """The module ``hubconf.py`` of a folder, which may import what stands beside it."""
+    """The module ``hubconf.py`` of a folder, which may import its sibling modules."""
     path = os.path.join(folder, _HUBCONF)
     sys.path.insert(0, folder)
     try:
@@ -330,7 +329,7 @@ def _entry(hubconf: Any, model: str) -> Any:
 
 
 def _repository(github: str, trust_repo: Any, force_reload: bool, verbose: bool) -> str:
-    """The folder of a repository on GitHub, which is downloaded unless it is there."""
+    """The folder of a GitHub repository, downloaded unless it is cached."""
     owner, name, branch = _parts_of(github)
     branches = ["main", "master"] if branch is None else [branch]
     root = get_dir()
@@ -380,7 +379,7 @@ def _download_repository(owner: str, name: str, branch: str, folder: str) -> str
 
 
 def _check_trust(owner: str, name: str, trust_repo: Any) -> None:
-    """Ask whether to run a repository's code, unless that is known."""
+    """Ask whether to run a repository's code, unless it is trusted."""
     listed = Path(get_dir()) / "trusted_list"
     trusted = listed.read_text().split() if listed.exists() else []
     key = f"{owner}_{name}"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence as _Sequence
 from flambeau import return_types as _return_types
-from flambeau.core.dtype import dtype as _dtype
-from flambeau.core.tensor import Tensor as _Tensor
+from flambeau.core.support.dtype import dtype as _dtype
+from flambeau.core.values.tensor import Tensor as _Tensor
 from flambeau.ops.matrices.factorization import LinAlgError as LinAlgError
 from typing import Any as _Any
 import builtins as _builtins

@@ -1,4 +1,4 @@
-"""How exact and how repeatable computations are: settings for the whole process."""
+"""Settings of numerical precision and determinism, for the whole process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 
-from flambeau.core import gears, world
-from flambeau.core.device import available_devices
-from flambeau.core.settings import setting
-from flambeau.core.warning import warn
+from flambeau.core.devices.device import available_devices
+from flambeau.core.programs import gears
+from flambeau.core.support import world
+from flambeau.core.support.settings import setting
+from flambeau.core.support.warning import warn
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -31,14 +32,14 @@ _FROM_JAX = {
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Choose how products of float32 matrices, and convolutions, are computed on accelerators.
+    """Set the precision of float32 matrix products and convolutions on accelerators.
 
-    It sets JAX's ``jax_default_matmul_precision``. On the CPU all choices give the same. Functions
-    that are compiled already are compiled again at their next call.
+    It sets JAX's ``jax_default_matmul_precision``. It has no effect on the CPU. Compiled functions
+    are recompiled at their next call.
 
     Args:
         precision: ``"highest"`` computes in float32; ``"high"`` in TensorFloat32 or as the sum of
-            three bfloat16 products; ``"medium"`` in what is fastest.
+            three bfloat16 products; ``"medium"`` at the fastest precision.
 
     Raises:
         ValueError: ``precision`` is not one of these.
@@ -58,10 +59,10 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 @setting
 def get_float32_matmul_precision() -> str:
-    """How products of float32 matrices are computed; see `set_float32_matmul_precision`.
+    """The precision of float32 matrix products; see `set_float32_matmul_precision`.
 
-    Until something is chosen JAX's default holds: ``"highest"`` where there are only CPUs,
-    ``"high"`` on GPUs and ``"medium"`` on TPUs.
+    The initial value is JAX's default: ``"highest"`` where there are only CPUs, ``"high"`` on GPUs
+    and ``"medium"`` on TPUs.
     """
     chosen: Any = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
     if chosen is not None:
@@ -72,23 +73,23 @@ def get_float32_matmul_precision() -> str:
 
 # Determinism
 
-# The mode itself is `gears.settings.deterministic`.
+# The flag itself is `gears.settings.deterministic`.
 _warn_only = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask that the same program on the same input always gives the same result.
+    """Require that the same program always gives the same result for the same input.
 
-    XLA's programs do so on CPUs and TPUs, and so everything is compiled at its first call; see
-    `compiler.gears`. On GPUs they do if the environment variable ``XLA_FLAGS``
-    contains ``--xla_gpu_deterministic_ops=true`` when JAX starts; nothing can change that later.
+    XLA's programs are deterministic on CPUs and TPUs, and so each operator is compiled at its first
+    call; see `compiler.gears`. On GPUs they are if the environment variable ``XLA_FLAGS`` contains
+    ``--xla_gpu_deterministic_ops=true`` when JAX starts; it cannot be changed later.
 
     Args:
-        mode: Whether to ask for it.
-        warn_only: Warn where it cannot be had.
+        mode: Whether to require determinism.
+        warn_only: Warn instead of raising.
 
     Raises:
-        RuntimeError: There are GPUs, that flag is missing, and not ``warn_only``.
+        RuntimeError: There are GPUs without that flag, and ``warn_only`` is false.
     """
     global _warn_only
     if mode and not gpus_are_deterministic():
@@ -117,13 +118,13 @@ _FLAG = [("--xla_gpu_deterministic_ops", each) for each in ("true", "1", "")]
 
 @setting
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` has asked for it."""
+    """Whether `use_deterministic_algorithms` is enabled."""
     return gears.settings.deterministic
 
 
 @setting
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was to warn only."""
+    """Whether `use_deterministic_algorithms` only warns."""
     return _warn_only
 
 
@@ -158,9 +159,9 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Ask that subnormal numbers count as zero, or that they do not.
+    """Set whether subnormal numbers are flushed to zero.
 
     Returns:
-        Whether it is so: XLA on the CPU counts them as zero in any case.
+        Whether the setting holds: XLA on the CPU always flushes them.
     """
     return bool(mode)

@@ -1,7 +1,7 @@
-"""Functions that other types override, by the ``__torch_function__`` protocol.
+"""Overriding functions by the ``__torch_function__`` protocol.
 
-A type that defines the class method ``__torch_function__(func, types, args, kwargs)`` decides what
-functions of this library do when one of its instances is among their arguments.
+A type that defines the class method ``__torch_function__(func, types, args, kwargs)`` overrides
+functions of this library that are called with one of its instances.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flambeau.core.function_modes import TorchFunctionMode
-from flambeau.core.overrides import handle_torch_function, has_torch_function
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.function_modes import TorchFunctionMode
+from flambeau.core.operators.overrides import (
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+)
+from flambeau.core.values.tensor import Tensor
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function",
@@ -22,7 +27,7 @@ __all__ = [
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that lets every function do what it would do without it."""
+    """A mode that does not change any function."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -31,26 +36,16 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def has_torch_function_unary(obj: Any) -> bool:
-    """Whether ``obj`` overrides functions."""
-    return has_torch_function((obj,))
-
-
-def has_torch_function_variadic(*objs: Any) -> bool:
-    """Whether any of ``objs`` overrides functions."""
-    return has_torch_function(objs)
-
-
 def is_tensor_like(inp: Any) -> bool:
-    """Whether ``inp`` is a Tensor, or overrides functions and so may stand for one."""
+    """Whether ``inp`` is a Tensor, or overrides functions."""
     return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
-    """A decorator that lets arguments override your function.
+    """A decorator that makes a function overridable by its arguments.
 
     Args:
-        dispatcher: Takes the function's arguments; gives those that may override it.
+        dispatcher: Maps the function's arguments to those that may override it.
 
     >>> import flambeau
     >>> from flambeau.overrides import wrap_torch_function
@@ -79,7 +74,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether ``func`` is one of Tensor's methods, or the getter of one of its properties."""
+    """Whether ``func`` is a method of Tensor, or the getter of one of its properties."""
     return func in _names_of_methods()
 
 

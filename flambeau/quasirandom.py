@@ -1,4 +1,4 @@
-"""Points that fill a cube more evenly than random ones: Sobol's sequence, as PyTorch draws it."""
+"""Sobol's quasirandom sequence, with PyTorch's values."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
-from flambeau.ops.from_data import from_numpy
-from flambeau.ops.ranges import arange
-from flambeau.ops.sampling import randint
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.draws.sampling import randint
+from flambeau.ops.factories.from_data import from_numpy
+from flambeau.ops.factories.ranges import arange
 from flambeau.random.generator import Generator
 
 __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Sobol's sequence in a unit cube; the direction numbers are those of Joe and Kuo, by SciPy.
+    """Sobol's sequence in a unit cube, with SciPy's direction numbers of Joe and Kuo.
 
-    The points are PyTorch's, number for number, those of a scrambled sequence with the same seed
-    too. See Owen, "Scrambling Sobol and Niederreiter-Xing points", Journal of Complexity 14, 1998.
+    The points equal PyTorch's exactly, also for a scrambled sequence with the same seed. See Owen,
+    "Scrambling Sobol and Niederreiter-Xing points", Journal of Complexity 14, 1998.
 
     Args:
         dimension: The number of coordinates, from 1 to 21201.
-        scramble: Scramble the bits of the coordinates, by a random triangular matrix and a shift
-            for each.
-        seed: Of the generator for the scrambling; without it, the default generator is used.
+        scramble: Scramble the bits of each coordinate by a random triangular matrix and a shift.
+        seed: The seed of the scrambling; without it, the default generator is used.
 
     Raises:
         ValueError: ``dimension`` is out of range.
@@ -63,15 +62,15 @@ class SobolEngine:
         """The next points.
 
         Args:
-            n: How many.
-            out: Takes them.
-            dtype: Of the points, by default the default dtype.
+            n: The number of points.
+            out: The tensor to write to.
+            dtype: The dtype of the points, by default the default dtype.
 
         Returns:
-            ``(n, dimension)``, from 0 up to, but without, 1.
+            A tensor of shape ``(n, dimension)``, in [0, 1).
         """
         dtype = dtypes.get_default_dtype() if dtype is None else dtype
-        # A float32 cannot tell the last numbers below 1 from 1: it is computed as PyTorch does.
+        # A float32 cannot represent the last values below 1: it is computed as PyTorch does.
         scale = np.float32 if dtype is dtypes.float32 else np.float64
         points = self._next(n).astype(scale) * scale(2.0**-self.MAXBIT)
         result = from_numpy(points).to(dtype)
@@ -81,10 +80,10 @@ class SobolEngine:
         return out.copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next 2 to the power of ``m`` points, for sequences of such lengths only.
+        """The next ``2 ** m`` points, where the total stays a power of 2.
 
         Raises:
-            ValueError: All points drawn so far would not be a power of 2.
+            ValueError: The total number of points would not be a power of 2.
         """
         n = 2**m
         total = self.num_generated + n
@@ -97,13 +96,13 @@ class SobolEngine:
         return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Begin again with the first point."""
+        """Restart from the first point."""
         self.quasi = self.shift.clone()
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Pass over the next ``n`` points."""
+        """Skip the next ``n`` points."""
         self._next(n)
         return self
 
@@ -112,8 +111,8 @@ class SobolEngine:
         quasi = self.quasi.numpy()
         if not n:
             return np.zeros((0, self.dimension), np.int64)
-        # By Gray's code a point differs from the one before it by one direction, whose number is
-        # the lowest bit that is 0 in the number of that one.
+        # By the Gray code, consecutive points differ by one direction number, indexed by the lowest
+        # zero bit of the previous point's index.
         numbers = np.arange(max(self.num_generated - 1, 0), self.num_generated + n - 1)
         lowest = np.log2(~numbers & (numbers + 1)).astype(np.int64)
         steps = self.sobolstate.numpy()[:, lowest].T
@@ -134,7 +133,7 @@ class SobolEngine:
 
 def _directions(dimension: int, bits: int) -> np.ndarray:
     """The direction numbers of each coordinate, ``(dimension, bits)``."""
-    # Importing it takes longer than flambeau does.
+    # Importing SciPy takes longer than importing flambeau.
     from scipy.stats import qmc
 
     engine: Any = qmc.Sobol(dimension, scramble=False, bits=bits)
@@ -142,7 +141,7 @@ def _directions(dimension: int, bits: int) -> np.ndarray:
 
 
 def _scrambled(directions: np.ndarray, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Direction numbers multiplied by random triangular matrices of bits, and random shifts."""
+    """Direction numbers multiplied by random triangular bit matrices, and random shifts."""
     dimension, bits = directions.shape
     generator = None
     if seed is not None:
@@ -152,7 +151,7 @@ def _scrambled(directions: np.ndarray, seed: int | None) -> tuple[np.ndarray, np
     shift = (shifts * 2 ** arange(bits)).sum(1).numpy()
     matrices = randint(2, (dimension, bits, bits), generator=generator).numpy()
     matrices = np.tril(matrices, -1) + np.eye(bits, dtype=np.int64)
-    # Both with the highest bit first.
+    # Both with the most significant bit first.
     powers = np.arange(bits - 1, -1, -1)
     digits = directions[:, :, None] >> powers & 1
     turned = np.einsum("drk,djk->djr", matrices, digits) % 2

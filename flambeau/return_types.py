@@ -1,11 +1,11 @@
-"""Named tuples that operators with several results return."""
+"""Named tuples returned by operators with several results."""
 
 from __future__ import annotations
 
 from collections import namedtuple
 from typing import Any
 
-from flambeau.core import naming
+from flambeau.core.support import naming
 
 __all__ = [
     "aminmax", "cummax", "cummin", "frexp", "geqrf", "histogram", "histogramdd", "kthvalue",
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def named(name: str, *fields: str) -> Any:
-    """A named tuple type that prints as PyTorch's: one field a line, under this module's name."""
+    """A named tuple type that prints like PyTorch's, with one field per line."""
     result = namedtuple(name, fields)
 
     def represent(self: Any) -> str:
@@ -25,7 +25,7 @@ def named(name: str, *fields: str) -> Any:
         return f"{naming.package}.return_types.{name}(\n{shown})"
 
     def construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        # PyTorch's take all members as one sequence, and so do its pickles, with a dictionary.
+        # PyTorch's take all members as one sequence, as do its pickles, with a dictionary.
         if args and isinstance(args[0], tuple | list):
             return new(cls, *args[0])
         return new(cls, *args, **kwargs)

@@ -1,6 +1,6 @@
 # Written by `python -m tools.stubs`; change the declarations and run it again.
 
-from flambeau.core.tensor import Tensor as _Tensor
+from flambeau.core.values.tensor import Tensor as _Tensor
 from typing import Any as _Any
 from typing import NamedTuple as _NamedTuple
 

@@ -1,4 +1,4 @@
-"""Saving and loading, and what files may name, under the names of `torch.serialization`."""
+"""Saving and loading, and the globals that files may refer to: `torch.serialization`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from flambeau.checkpoint.allowed import (
 )
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.torch_pickles import refused_names as _refused_names
-from flambeau.core import layout as _layout
-from flambeau.core.device import device
-from flambeau.core.settings import setting
+from flambeau.core.devices import layout as _layout
+from flambeau.core.devices.device import device
+from flambeau.core.support.settings import setting
 
 __all__ = [
     "DEFAULT_PROTOCOL", "MAP_LOCATION", "MAP_PRIVATE", "MAP_SHARED", "FileLike", "LoadEndianness",
@@ -35,9 +35,9 @@ __all__ = [
 
 __getattr__: _Absent = _Absent(__name__)
 
-#: What `load` and `save` take for a file.
+#: The file arguments of `load` and `save`.
 FileLike = str | os.PathLike[str] | IO[bytes]
-#: What `load` takes for the places of tensors.
+#: The ``map_location`` argument of `load`.
 MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 #: The protocol of the pickles that `save` writes.
 DEFAULT_PROTOCOL = 2
@@ -48,11 +48,11 @@ mkdtemp: Any = tempfile.mkdtemp
 
 
 class SourceChangeWarning(Warning):
-    """PyTorch's warning of a class that has changed since it was saved, which is never given."""
+    """PyTorch's warning about changed source code of a class, which is never issued."""
 
 
 class LoadEndianness(enum.Enum):
-    """Orders of bytes."""
+    """Byte orders."""
 
     NATIVE = 1
     LITTLE = 2
@@ -64,16 +64,16 @@ _chosen: dict[str, Any] = {"endianness": None, "crc32": True, "mmap": MAP_PRIVAT
 
 @setting
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The last argument of `set_default_load_endianness`."""
+    """The last value given to `set_default_load_endianness`."""
     return _chosen["endianness"]
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Say which order of bytes files have that do not say it.
+    """Set the byte order of files that do not record it.
 
     Raises:
-        TypeError: It is no `LoadEndianness`.
-        NotImplementedError: It is another one than ``LITTLE``, which such files are read with.
+        TypeError: ``endianness`` is not a `LoadEndianness`.
+        NotImplementedError: ``endianness`` is not ``LITTLE``, the only supported order.
     """
     if not isinstance(endianness, LoadEndianness | None):
         raise TypeError(f"expected a LoadEndianness or None, got {endianness!r}")
@@ -86,23 +86,23 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 @setting
 def get_crc32_options() -> bool:
-    """The last argument of `set_crc32_options`."""
+    """The last value given to `set_crc32_options`."""
     return _chosen["crc32"]
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Accepted for PyTorch's sake: `save` always writes checksums, and `load` compares them."""
+    """Accepted for compatibility: `save` always writes checksums, and `load` verifies them."""
     _chosen["crc32"] = bool(compute_crc32)
 
 
 @setting
 def get_default_mmap_options() -> int:
-    """The last argument of `set_default_mmap_options`."""
+    """The last value given to `set_default_mmap_options`."""
     return _chosen["mmap"]
 
 
 def set_default_mmap_options(flags: int) -> None:
-    """Accepted for PyTorch's sake: `load` maps no files.
+    """Accepted for compatibility: `load` does not memory-map files.
 
     Raises:
         ValueError: ``flags`` is neither ``MAP_PRIVATE`` nor ``MAP_SHARED``.
@@ -113,9 +113,9 @@ def set_default_mmap_options(flags: int) -> None:
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """The classes and functions that a file needs and `load` refuses with ``weights_only=True``.
+    """The globals in a file that `load` refuses with ``weights_only=True``.
 
-    No code of the file runs.
+    The file's code is not run.
 
     Args:
         f: A path, or a file open for reading bytes, of the format that `save` writes.
@@ -144,10 +144,10 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
 def check_module_version_greater_or_equal(
     module: Any, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True
 ) -> bool:
-    """Whether a module's ``__version__`` is a given one or a later one.
+    """Whether a module's ``__version__`` is at least a given version.
 
     Raises:
-        RuntimeError: The version has no numbers that could be compared, and ``error_if_malformed``.
+        RuntimeError: The version is malformed, and ``error_if_malformed`` is true.
     """
     try:
         parts = zip(req_version_tuple, module.__version__.split("."), strict=False)
@@ -161,5 +161,5 @@ def check_module_version_greater_or_equal(
 
 
 def _get_layout(name: str) -> Any:
-    """The layout of a name such as ``"torch.strided"``, in pickles of PyTorch's."""
+    """The layout for a name such as ``"torch.strided"`` in PyTorch's pickles."""
     return getattr(_layout, name.rpartition(".")[2])

@@ -1,10 +1,9 @@
-"""Functions of mathematical physics and statistics under PyTorch's names: `torch.special`."""
+"""Special functions under PyTorch's names: `torch.special`."""
 
 from flambeau._absent import Absent as _Absent
-from flambeau.ops.neural.softmax import log_softmax, logsumexp, softmax
-from flambeau.ops.pointwise import exp2, expm1, log1p, round
-from flambeau.ops.pointwise import sigmoid as expit
-from flambeau.ops.special import (
+from flambeau.ops.elementwise.pointwise import exp2, expm1, log1p, round
+from flambeau.ops.elementwise.pointwise import sigmoid as expit
+from flambeau.ops.elementwise.special import (
     digamma,
     erf,
     erfc,
@@ -15,12 +14,12 @@ from flambeau.ops.special import (
     sinc,
     xlogy,
 )
-from flambeau.ops.special import digamma as psi
-from flambeau.ops.special import igamma as gammainc
-from flambeau.ops.special import igammac as gammaincc
-from flambeau.ops.special import lgamma as gammaln
-from flambeau.ops.special import mvlgamma as multigammaln
-from flambeau.ops.special_functions import (
+from flambeau.ops.elementwise.special import digamma as psi
+from flambeau.ops.elementwise.special import igamma as gammainc
+from flambeau.ops.elementwise.special import igammac as gammaincc
+from flambeau.ops.elementwise.special import lgamma as gammaln
+from flambeau.ops.elementwise.special import mvlgamma as multigammaln
+from flambeau.ops.elementwise.special_functions import (
     bessel_j0,
     bessel_j1,
     entr,
@@ -41,6 +40,7 @@ from flambeau.ops.special_functions import (
     xlog1py,
     zeta,
 )
+from flambeau.ops.neural.softmax import log_softmax, logsumexp, softmax
 
 __all__ = [
     "bessel_j0", "bessel_j1", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit",

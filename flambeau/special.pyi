@@ -1,7 +1,7 @@
 # Written by `python -m tools.stubs`; change the declarations and run it again.
 
-from flambeau.core.dtype import dtype as _dtype
-from flambeau.core.tensor import Tensor as _Tensor
+from flambeau.core.support.dtype import dtype as _dtype
+from flambeau.core.values.tensor import Tensor as _Tensor
 from typing import Any as _Any
 import builtins as _builtins
 

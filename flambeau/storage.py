@@ -1,27 +1,27 @@
-"""The memory of tensors as bytes or numbers in a row, under the names of `torch.storage`.
+"""The memory of tensors as flat bytes or elements, under the names of `torch.storage`.
 
-A storage is a handle on the same elements as its tensors: a write to one is seen by the others. Its
-address is that of a JAX array, so it changes when the elements are written.
+A storage aliases the elements of its tensors. Its address is that of a JAX array, so it changes
+when elements are written.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core import dtype as dtypes
-from flambeau.core.attributes import handle_on
-from flambeau.core.convert import place
-from flambeau.core.device import as_device, device
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.ops.conversion import TYPE_NAMES
+from flambeau.core.devices.device import as_device, device
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.higher import higher
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.attributes import handle_on
+from flambeau.core.values.convert import place
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.conversion import TYPE_NAMES
 from flambeau.rare.buffers import frombuffer
 
 __all__ = ["TypedStorage", "UntypedStorage"]
@@ -33,8 +33,8 @@ class UntypedStorage:
     """The memory of a tensor, as bytes.
 
     Args:
-        content: How many bytes, which are zeros; or the bytes, as integers.
-        device: Where; by default where factories put new tensors.
+        content: The number of zero bytes, or the bytes as integers.
+        device: The device; by default that of the factory functions.
 
     >>> import flambeau
     >>> x = flambeau.ones(2, 2)
@@ -52,22 +52,22 @@ class UntypedStorage:
 
     @classmethod
     def _of(cls, tensor: Tensor) -> UntypedStorage:
-        """The memory that a tensor is a view of."""
+        """The memory that a tensor views."""
         result = object.__new__(cls)
         result._whole = handle_on(tensor._cell, Tensor)
         return result
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first bytes of a file, which are read when they are needed.
+        """The first bytes of a file, which are read on first use.
 
         Args:
-            filename: The file, which must not change meanwhile.
-            shared: Whether writes go to the file, which they cannot.
-            nbytes: How many bytes.
+            filename: The file, which must not change until then.
+            shared: Whether writes go to the file, which is not supported.
+            nbytes: The number of bytes.
 
         Raises:
-            NotImplementedError: ``shared`` is asked for.
+            NotImplementedError: ``shared`` is true.
             RuntimeError: The file is shorter.
         """
         if shared:
@@ -87,11 +87,11 @@ class UntypedStorage:
     def from_buffer(
         cls, buffer: Any, count: int = -1, offset: int = 0, *, byte_order: str | None = None
     ) -> UntypedStorage:
-        """A copy of memory that Python's buffer protocol gives; see `frombuffer`."""
+        """A copy of an object's buffer; see `frombuffer`."""
         return cls._of(frombuffer(buffer, dtype=dtypes.uint8, count=count, offset=offset))
 
     def _flat(self, dtype: dtypes.dtype = dtypes.uint8) -> Tensor:
-        """The elements in a row, as numbers of a type; a view."""
+        """The elements as a flat view of a type."""
         if self._whole.dtype is dtype and self._whole.ndim == 1:
             return self._whole
         with no_grad():
@@ -102,7 +102,7 @@ class UntypedStorage:
 
     @property
     def device(self) -> device:
-        """Where it is."""
+        """The device of the storage."""
         return self._whole.device
 
     @property
@@ -112,48 +112,48 @@ class UntypedStorage:
 
     @property
     def filename(self) -> None:
-        """``None``: no file is shared."""
+        """``None``: no file is mapped."""
         return None
 
     @property
     def _cdata(self) -> int:
-        """A number that storages with the same memory share."""
+        """A number that identifies the memory."""
         return id(self._whole._cell)
 
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes that it has."""
         return self._whole.numel() * self._whole.element_size()
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes that it has."""
         return self.nbytes()
 
     def element_size(self) -> int:
-        """1: it consists of bytes."""
+        """1: the elements are bytes."""
         return 1
 
     def data_ptr(self) -> int:
-        """The address, as of now; 0 on the meta device. No other storage has the same one."""
+        """The current address, unique to this storage; 0 on the meta device."""
         return self._whole.data_ptr()
 
     def is_pinned(self, device: Any = None) -> bool:
-        """``False``: JAX decides how it moves memory."""
+        """``False``: JAX manages host memory."""
         return False
 
     def is_shared(self) -> bool:
-        """``False``: processes do not share memory."""
+        """``False``: memory is not shared between processes."""
         return False
 
     def resizable(self) -> bool:
-        """``False``: an array never changes its size."""
+        """``False``: arrays have a fixed size."""
         return False
 
     def untyped(self) -> UntypedStorage:
-        """It itself."""
+        """Return the storage itself."""
         return self
 
     def tolist(self) -> list[int]:
-        """The bytes."""
+        """The bytes as a list."""
         return self._flat().tolist()
 
     def clone(self) -> UntypedStorage:
@@ -161,28 +161,28 @@ class UntypedStorage:
         return self._of(self._flat().clone())
 
     def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
-        """A copy on another device; it itself if it is there."""
+        """A copy on another device; the storage itself if it is there."""
         target = as_device(device)
         return self if target == self.device else self._of(self._flat().to(target))
 
     def cpu(self) -> UntypedStorage:
-        """A copy in the CPU's memory; it itself if it is there."""
+        """A copy in the CPU's memory; the storage itself if it is there."""
         return self.to(device="cpu")
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
-        """A copy in a GPU's memory; it itself if it is there."""
+        """A copy in a GPU's memory; the storage itself if it is there."""
         return self.to(device="cuda" if device is None else device)
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Write one number to all bytes."""
+        """Set all bytes to one value."""
         self._flat().fill_(value)
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
-        """Write the bytes of another storage.
+        """Copy the bytes of another storage.
 
         Raises:
-            RuntimeError: It has another size.
+            RuntimeError: The sizes differ.
         """
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
@@ -192,10 +192,10 @@ class UntypedStorage:
         return self
 
     def resize_(self, size: int) -> UntypedStorage:
-        """It itself, if it has this size.
+        """Return the storage if it has this size.
 
         Raises:
-            NotImplementedError: It has another one.
+            NotImplementedError: It has another size.
         """
         if size != self.nbytes():
             raise NotImplementedError(
@@ -211,7 +211,7 @@ class UntypedStorage:
         return self.nbytes()
 
     def __getitem__(self, index: Any) -> Any:
-        # Not by XLA, which would compile a program for each length.
+        # With NumPy, since XLA would compile a program for each length.
         found = self.__array__()[index]
         if isinstance(index, slice):
             return self._of(Tensor._wrap(place(np.array(found), self.device)))
@@ -247,8 +247,8 @@ def _bytes_of(content: Any) -> np.ndarray:
 
 
 def _load_from_bytes(b: bytes) -> Any:
-    """The storage in a pickle of PyTorch's."""
-    return import_module("flambeau.checkpoint.storage_bytes").read(b)
+    """Restore a storage from a PyTorch pickle."""
+    return higher("flambeau.checkpoint.storage_bytes.read")(b)
 
 
 def _rebuild(content: np.ndarray, where: str) -> UntypedStorage:
@@ -256,13 +256,13 @@ def _rebuild(content: np.ndarray, where: str) -> UntypedStorage:
 
 
 class TypedStorage:
-    """The memory of a tensor, as numbers of a type.
+    """The memory of a tensor, as elements of a dtype.
 
     Args:
-        args: How many numbers, which are zeros; or the numbers.
-        wrap_storage: The memory itself.
-        dtype: The type of the numbers; by default the default dtype.
-        device: Where; by default where factories put new tensors.
+        args: The number of zero elements, or the elements.
+        wrap_storage: The untyped storage.
+        dtype: The dtype of the elements; by default the default dtype.
+        device: The device; by default that of the factory functions.
 
     >>> import flambeau
     >>> storage = flambeau.ones(2, 2).storage()
@@ -290,7 +290,7 @@ class TypedStorage:
 
     @property
     def device(self) -> device:
-        """Where it is."""
+        """The device of the storage."""
         return self._untyped_storage.device
 
     @property
@@ -299,19 +299,19 @@ class TypedStorage:
         return self._untyped_storage.is_cuda
 
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return self.nbytes() // self.element_size()
 
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """The size in bytes."""
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
-        """How many bytes a number has."""
+        """The size of an element in bytes."""
         return self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address, as of now; 0 on the meta device. No other storage has the same one."""
+        """The current address, unique to this storage; 0 on the meta device."""
         return self._untyped_storage.data_ptr()
 
     def pickle_storage_type(self) -> str:
@@ -319,7 +319,7 @@ class TypedStorage:
         return TYPE_NAMES[self.dtype].replace("Tensor", "Storage")
 
     def tolist(self) -> list[Any]:
-        """The numbers."""
+        """The elements as a list."""
         return self._flat().tolist()
 
     def clone(self) -> TypedStorage:
@@ -335,21 +335,21 @@ class TypedStorage:
         return self._with(self._untyped_storage.cuda(device))
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Write one number to all places."""
+        """Set all elements to one value."""
         self._flat().fill_(value)
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
-        """Write the numbers of another storage of the same size, which are converted."""
+        """Copy the elements of another storage of the same size, with conversion."""
         self._flat().copy_(source._flat())
         return self
 
     def is_pinned(self, device: Any = None) -> bool:
-        """``False``: JAX decides how it moves memory."""
+        """``False``: JAX manages host memory."""
         return False
 
     def is_shared(self) -> bool:
-        """``False``: processes do not share memory."""
+        """``False``: memory is not shared between processes."""
         return False
 
     def _with(self, storage: UntypedStorage) -> TypedStorage:
@@ -394,7 +394,7 @@ def is_storage(obj: Any) -> bool:
 
 
 class _LegacyClass(type):
-    """A class of older versions: calling it gives a `TypedStorage`, and so do its instances."""
+    """A legacy storage class: calling it returns a `TypedStorage`, which counts as its instance."""
 
     dtype: dtypes.dtype
 
@@ -409,14 +409,14 @@ class _LegacyClass(type):
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
 
     def from_buffer(cls, buffer: Any, byte_order: str | None = None) -> TypedStorage:
-        """A copy of memory that Python's buffer protocol gives; see `frombuffer`."""
+        """A copy of an object's buffer; see `frombuffer`."""
         found = frombuffer(buffer, dtype=cls.dtype)
         return TypedStorage(wrap_storage=UntypedStorage._of(found), dtype=cls.dtype)
 
     _from_buffer = from_buffer
 
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
-        """The first numbers of a file; see `UntypedStorage.from_file`."""
+        """The first elements of a file; see `UntypedStorage.from_file`."""
         found = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
         return TypedStorage(wrap_storage=found, dtype=cls.dtype)
 

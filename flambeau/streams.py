@@ -1,7 +1,7 @@
-"""Streams, of which each device has one, and events: points in the work of a device.
+"""Streams, one for each device, and events.
 
-JAX runs the programs of a device one after the other, and orders those of several devices by the
-arrays that they read. So streams need not wait for each other, and events tell when work is done.
+JAX runs the programs of a device in order, and orders programs across devices by their data
+dependencies. Streams therefore never wait for each other, and events only report completion.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 
-from flambeau.core.device import as_device, available_devices, device
-from flambeau.core.modes import modes
-from flambeau.core.trace import TracedValueError
+from flambeau.core.devices.device import as_device, available_devices, device
+from flambeau.core.support.modes import modes
+from flambeau.core.values.trace import TracedValueError
 
 __all__ = ["Event", "Stream"]
 
@@ -33,25 +33,25 @@ def _indexed(where: Any) -> device:
 
 
 def _mark(place: device) -> Any:
-    """An array that is ready when the device has done all that it was given."""
+    """An array that is ready when the device has done all that was submitted to it."""
     if modes.trace is not None:
         raise TracedValueError(
             "a compiled function is one program, whose parts have no streams and no events; "
             "record events and wait for streams outside of it"
         )
-    # Inside functions that JAX transforms too.
+    # Also under transformations of JAX.
     with jax.ensure_compile_time_eval():
         return jax.device_put(0, place.jax_device).__add__(1)
 
 
 class Stream:
-    """The order of work on a device. All streams of one device are the same, and equal.
+    """The stream of a device. All streams of a device are equal.
 
-    A ``with`` block of a stream is a block like any other.
+    Entering a stream as a context manager has no effect.
 
     Args:
         device: The device; by default the first accelerator, or the CPU.
-        priority: Accepted for PyTorch's sake, as all options are.
+        priority: Accepted for compatibility, like all options.
 
     Raises:
         RuntimeError: This machine has no such device.
@@ -69,22 +69,22 @@ class Stream:
 
     def __init__(self, device: Any = None, *, priority: int = 0, **options: Any) -> None:
         self.device: device = _indexed(device)
-        _ = self.device.jax_device  # fails if there is none
+        _ = self.device.jax_device  # raises if there is no such device
 
     @property
     def device_index(self) -> int:
-        """Which device of its type it is."""
+        """The index of the device in its type."""
         return self.device.index or 0
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that it was given."""
+        """Wait until the device has done all that was submitted to it."""
         jax.effects_barrier()
         _mark(self.device).block_until_ready()
 
     def query(self) -> bool:
-        """Whether the device has done all that it was given."""
+        """Whether the device has done all that was submitted to it."""
         marker = _mark(self.device)
-        # An idle device takes a moment to get there too.
+        # Even an idle device takes a moment.
         until = time.monotonic() + 0.001
         while not marker.is_ready():
             if time.monotonic() > until:
@@ -92,19 +92,19 @@ class Stream:
         return True
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+        """Do nothing: a program waits for its inputs, on any device."""
 
     def wait_event(self, event: Any) -> None:
-        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+        """Do nothing: a program waits for its inputs, on any device."""
 
     def record_event(self, event: Any = None) -> Any:
-        """The event, or a new one, recorded now."""
+        """Record an event, or a new one, and return it."""
         result = self._event() if event is None else event
         result.record(self)
         return result
 
     def is_capturing(self) -> bool:
-        """``False``: there are no graphs of CUDA."""
+        """``False``: there are no CUDA graphs."""
         return False
 
     def _event(self) -> Event:
@@ -114,7 +114,7 @@ class Stream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing has changed."""
+        """Do nothing: entering changed no setting."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.device == other.device
@@ -127,12 +127,12 @@ class Stream:
 
 
 class Event:
-    """A point in the work of a device.
+    """An event on a device.
 
     Args:
         device: The device; by default the first accelerator, or the CPU.
-        enable_timing: Whether `elapsed_time` will be asked.
-        blocking: Accepted for PyTorch's sake, as ``interprocess`` is.
+        enable_timing: Whether `elapsed_time` will be called.
+        blocking: Accepted for compatibility, like ``interprocess``.
 
     Raises:
         RuntimeError: This machine has no such device.
@@ -157,13 +157,13 @@ class Event:
         interprocess: bool = False,
     ) -> None:
         self.device = _indexed(device)
-        _ = self.device.jax_device  # fails if there is none
+        _ = self.device.jax_device  # raises if there is no such device
         self._enable_timing = enable_timing
         self._marker: Any = None
         self._moment: _Moment | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Make this event the point that the work of its device or the stream has reached.
+        """Record the programs that have been submitted to the device or the stream.
 
         Raises:
             CompileError: A compiled function records it.
@@ -176,24 +176,24 @@ class Event:
             _watcher(self.device).put(self._moment)
 
     def query(self) -> bool:
-        """Whether all work before it is done; ``True`` before it is recorded."""
+        """Whether all recorded programs are done; ``True`` before it is recorded."""
         return self._marker is None or self._marker.is_ready()
 
     def synchronize(self) -> None:
-        """Wait until all work before it is done."""
+        """Wait until all recorded programs are done."""
         if self._marker is not None:
             self._marker.block_until_ready()
 
     def wait(self, stream: Any = None) -> None:
-        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+        """Do nothing: a program waits for its inputs, on any device."""
 
     def elapsed_time(self, end_event: Any) -> float:
-        """The milliseconds from this event to another one, which are waited for.
+        """Wait for both events and return the milliseconds from this event to another one.
 
-        They are measured by this process when it learns of either; it takes a few microseconds.
+        The host takes the times when it is notified, a few microseconds after completion.
 
         Raises:
-            ValueError: One of them was not made with ``enable_timing=True``, or is not recorded.
+            ValueError: An event was not created with ``enable_timing=True``, or is not recorded.
         """
         if not (self._enable_timing and end_event._enable_timing):
             raise ValueError("both events must be created with argument 'enable_timing=True'")
@@ -207,7 +207,7 @@ class Event:
 
 
 class _Moment:
-    """When an array became ready."""
+    """The time at which an array became ready."""
 
     def __init__(self, marker: Any) -> None:
         self._marker = marker
@@ -215,7 +215,7 @@ class _Moment:
         self._seconds = 0.0
 
     def find(self) -> None:
-        """Wait for the array and note the time."""
+        """Wait for the array and record the time."""
         try:
             self._marker.block_until_ready()
         finally:
@@ -223,14 +223,14 @@ class _Moment:
             self._is_known.set()
 
     def wait(self) -> float:
-        """The time in seconds, as soon as it is known."""
+        """Wait until the time is known and return it in seconds."""
         self._is_known.wait()
         return self._seconds
 
 
 @functools.cache
 def _watcher(place: device) -> queue.SimpleQueue[_Moment]:
-    """Where a thread finds the moments of a device that are to be noted, in their order."""
+    """The queue of a thread that records completion times of a device, in order."""
     moments: queue.SimpleQueue[_Moment] = queue.SimpleQueue()
 
     def watch() -> None:

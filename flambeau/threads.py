@@ -1,32 +1,32 @@
-"""The threads that XLA computes with on the CPU.
+"""XLA's thread pool on the CPU.
 
-Their number is settled when JAX starts: it is that of the CPUs that the process may use.
+Its size is fixed when JAX starts: the number of CPUs that the process may use.
 """
 
 from __future__ import annotations
 
 import os
 
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 
 __all__ = ["get_num_interop_threads", "get_num_threads", "set_num_interop_threads",
            "set_num_threads"]  # fmt: skip
 
 
 def get_num_threads() -> int:
-    """How many CPUs this process may use, and so how many threads an operator may use."""
+    """The number of CPUs this process may use, and thus of the threads of an operator."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def get_num_interop_threads() -> int:
-    """1: operators run one after the other."""
+    """1: operators run in order."""
     return 1
 
 
 def set_num_threads(num: int, /) -> None:
-    """Ask for a number of threads; there is a warning if it is not the one there is.
+    """Request a number of threads; warns if it differs from the actual one.
 
-    To have fewer, let the process use fewer CPUs (``taskset`` on Linux).
+    To use fewer, restrict the process to fewer CPUs (``taskset`` on Linux).
 
     Raises:
         RuntimeError: The number is not positive.
@@ -35,7 +35,7 @@ def set_num_threads(num: int, /) -> None:
 
 
 def set_num_interop_threads(num: int, /) -> None:
-    """Ask for a number of operators that run at once; there is a warning if it is not 1.
+    """Request a number of concurrent operators; warns if it is not 1.
 
     Raises:
         RuntimeError: The number is not positive.

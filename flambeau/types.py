@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import IO, TypeAlias
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.device import device
-from flambeau.core.dtype import dtype
-from flambeau.core.layout import layout
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.devices.layout import layout
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.rare.symbolic import SymBool, SymFloat, SymInt
 
 __all__ = ["Device", "FileLike", "Number"]
@@ -19,9 +19,9 @@ __getattr__: _Absent = _Absent(__name__)
 #: A Python number.
 Number: TypeAlias = int | float | bool
 _Number = (int, float, bool)
-#: What stands for a device.
+#: The types of device arguments.
 Device: TypeAlias = device | str | int | None
-#: The name of a file, or an open one.
+#: A path, or an open file.
 FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 
 IntLikeType: TypeAlias = int | SymInt

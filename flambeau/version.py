@@ -5,6 +5,6 @@ The build reads it from here, and `flambeau.__version__` is this name.
 
 __version__ = "0.1.0"
 
-#: Which CUDA and which ROCm the package was built with: neither, JAX brings its own.
+#: The versions of CUDA and ROCm of the build: neither, since JAX brings its own.
 cuda: str | None = None
 hip: str | None = None

@@ -26,7 +26,7 @@ settings.load_profile("flambeau")
 def _changed_code_is_not_kept(request):
     """Programs on disk are known by flambeau's files, which a test that patches it leaves alone."""
     if "monkeypatch" in request.fixturenames:
-        from flambeau.core import programs
+        from flambeau.core.programs import compiled as programs
 
         request.getfixturevalue("monkeypatch").setattr(programs, "store", lambda: None)
 

@@ -12,7 +12,7 @@ import os
 import pytest
 
 from flambeau.core.fusion import stream
-from flambeau.core.gears import settings
+from flambeau.core.programs.gears import settings
 
 TIMES = 5
 

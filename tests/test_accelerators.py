@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import flambeau
 from flambeau import nn
-from flambeau.core import compiler
+from flambeau.core.devices import compiler
 
 compiler.available_devices = lambda: ["cpu", f"{sys.argv[1]}:0"]
 compiler.cuda_capability = lambda: (0, 0)

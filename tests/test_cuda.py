@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 import flambeau
-from flambeau.core.device import available_devices
+from flambeau.core.devices.device import available_devices
 
 GPUS = sum(name.startswith("cuda") for name in available_devices())
 without = pytest.mark.skipif(GPUS > 0, reason="this machine has a GPU")

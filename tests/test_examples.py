@@ -1,17 +1,21 @@
 """The examples do what they say, in miniature; whoever starts here copies them."""
 
+import json
 import math
 import os
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import flambeau
-from examples import gpt, sequence
+from examples import gpt, sequence, serve
 from flambeau import nn
 
 TINY = {"context": 16, "width": 16, "layers": 1}
@@ -76,25 +80,42 @@ class TestGPT:
         assert flambeau.allclose(scores[1:, 1:], scores[:-1, :-1], atol=1e-5)
         assert not flambeau.allclose(scores[1:], scores[:-1], atol=0.1)
 
-    def test_writes_the_likeliest_characters_when_cold(self):
+    @pytest.mark.parametrize("prompt", ["t", "the quick", "the quick brown fox jumps"])
+    def test_writes_the_likeliest_characters_when_cold(self, prompt):
         flambeau.manual_seed(0)
         text = gpt.Text("the quick brown fox jumps over the lazy dog. " * 4)
         model = gpt.GPT(len(text.vocabulary), **TINY)
         nn.init.normal_(model.embedding.weight)
-        written = gpt.write(model, text, "the quick", 23, temperature=1e-4)
-        assert written.startswith("the quick")
-        assert len(written) == 32
+        written = gpt.write(model, text, prompt, 23, temperature=1e-4)
+        assert written.startswith(prompt)
+        assert len(written) == len(prompt) + 23
 
-        characters = text.encode(written)
+        # Without a cache: the whole context is computed for each character.
+        characters, start = text.encode(written), 0
+        for end in range(1, len(characters)):
+            if end - start > 16:
+                start = end - 8
+            if end >= len(prompt):
+                with flambeau.no_grad():
+                    scores = model(characters[None, start:end])[0, -1]
+                assert scores.argmax() == characters[end]
+
+    def test_scores_with_caches_are_those_of_the_whole_text(self):
+        flambeau.manual_seed(0)
+        model = gpt.GPT(10, **TINY)
+        characters = flambeau.randint(0, 10, (2, 16))
+        caches = model.make_caches(2)
         with flambeau.no_grad():
-            first = model(characters[None, :16])[0].argmax(-1)
-            later = model(characters.unfold(0, 16, 1))[:, -1].argmax(-1)
-        assert flambeau.equal(first[8:-1], characters[9:16])
-        assert flambeau.equal(later[:-1], characters[16:])
+            pieces = [model(piece, caches) for piece in characters.split([5, 1, 1, 9], dim=1)]
+            whole = model(characters)
+        assert flambeau.allclose(flambeau.cat(pieces, dim=1), whole, atol=1e-5)
+        assert [cache.length.item() for cache in caches] == [16]
 
     def test_a_prompt_with_unknown_characters_says_which(self):
         with pytest.raises(ValueError, match=r"never seen \['é'\]"):
             gpt.main(["--prompt", "café"])
+        with pytest.raises(SystemExit):
+            gpt.main(["--prompt", ""])
 
     def test_the_rate_rises_and_falls(self):
         model = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
@@ -194,6 +215,58 @@ def test_many_devices_trains_on_eight_and_goes_on_on_four(tmp_path):
     before, after = re.search(r"the loss went on from ([\d.]+) to ([\d.]+)", printed).groups()
     assert float(after) < float(before) + 0.2 < 4.3
     assert (tmp_path / "new" / "model.safetensors.index.json").exists()
+
+
+def served(url, content=None):
+    """The status and the JSON of a server's answer."""
+    body = None if content is None else json.dumps(content).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_serve_answers_many_clients_in_batches(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    batch = flambeau.export.Dim("batch", max=8)
+    program = flambeau.export.export(model, (flambeau.ones(2, 4),), dynamic_shapes=({0: batch},))
+    flambeau.export.save(program, tmp_path / "model.safetensors")
+    script = Path(__file__).parent.parent / "examples" / "serve.py"
+    words = [str(tmp_path / "model.safetensors"), *options(port=0, batch=8, wait=0.1)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, str(script), *words], env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            url = next(line.split()[-1] for line in server.stdout if "listening" in line)
+            samples = np.random.default_rng(0).standard_normal((24, 4)).astype(np.float32)
+            with ThreadPoolExecutor(12) as clients:
+                contents = [{"input": sample.tolist()} for sample in samples]
+                answers = list(clients.map(lambda each: served(url, each), contents))
+            expected = model(flambeau.tensor(samples)).detach().numpy()
+            assert {status for status, _ in answers} == {200}
+            found = [content["output"] for _, content in answers]
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+            counts = served(url)[1]
+            assert counts["samples"] == 24
+            assert counts["batches"] < 24
+            for wrong, reason in [
+                ({"input": [1.0, 2.0]}, r"shape \[4\], got \[2\]"),
+                ({"input": "text"}, "could not convert"),
+                ({"other": 1}, "KeyError"),
+                ([], "TypeError"),
+            ]:
+                status, content = served(url, wrong)
+                assert status == 400
+                assert re.search(reason, content["error"])
+        finally:
+            server.terminate()
+
+
+def test_serve_shows_itself(capsys):
+    serve.main([])
+    assert re.match(r"64 samples in \d+ batches, within \de[-+]\d+", capsys.readouterr().out)
 
 
 def test_digits_learns_saves_and_draws(tmp_path, capsys):

@@ -33,7 +33,9 @@ def run(page):
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_a_page_runs_from_top_to_bottom(name):
     page = ROOT / "docs" / name
-    assert program(page.read_text()).count("assert ") > 10
+    lines = [line for line in program(page.read_text()).splitlines() if line.strip()]
+    # Code without assertions would still run when its results have become wrong.
+    assert 20 * sum(line.lstrip().startswith("assert ") for line in lines) >= len(lines)
     run(page)
 
 

@@ -76,7 +76,7 @@ def test_settings_are_accepted():
 
 def test_nothing_is_exported_to_onnx():
     assert not onnx.is_in_onnx_export()
-    with pytest.raises(NotImplementedError, match=r"jax\.export"):
+    with pytest.raises(NotImplementedError, match=r"flambeau\.export"):
         onnx.export(nn.Linear(2, 2), (flambeau.ones(1, 2),), "model.onnx")
     onnx.register_custom_op_symbolic("library::op", len, 11)
     onnx.unregister_custom_op_symbolic("library::op", 11)

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau
-from flambeau import compiler, export, masked, nested
+from flambeau import compiler, masked, nested
 from flambeau.nn.attention import bias
 from flambeau.utils import collect_env, cpp_extension, deterministic
 
@@ -19,9 +19,6 @@ from flambeau.utils import collect_env, cpp_extension, deterministic
         lambda: nested.nested_tensor_from_jagged(1),
         lambda: nested.narrow(1, 0, 0, 1),
         lambda: nested.to_padded_tensor(1, 0),
-        lambda: export.export(flambeau.nn.Linear(1, 1), ()),
-        lambda: export.save(1, "a"),
-        lambda: export.load("a"),
         lambda: cpp_extension.load("a", ["a.cpp"]),
         lambda: cpp_extension.load_inline("a", "int one();"),
         lambda: cpp_extension.CppExtension("a", ["a.cpp"]),
@@ -37,7 +34,6 @@ def test_a_use_is_an_error_that_says_what_to_do(call):
 
 def test_questions_have_answers():
     assert not masked.is_masked_tensor(flambeau.ones(1))
-    assert export.Dim("batch", min=1).__name__ == "batch"
     assert cpp_extension.CUDA_HOME is None
     assert cpp_extension.include_paths() == cpp_extension.library_paths() == []
     assert isinstance(cpp_extension.is_ninja_available(), bool)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.core import native
+from flambeau.core.devices import native
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "tests" / "many_devices"

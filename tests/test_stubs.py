@@ -12,11 +12,11 @@ import pytest
 
 import flambeau
 import flambeau.nn.functional as F
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from tools import stubs
 
 ROOT = Path(__file__).parent.parent
-METHODS = (ROOT / "flambeau" / "core" / "tensor_methods.pyi").read_text()
+METHODS = (ROOT / "flambeau" / "core" / "values" / "tensor_methods.pyi").read_text()
 
 
 def declared_in(text):

@@ -29,6 +29,27 @@ assert_type(flambeau.equal(x, x), bool)
 assert_type(x.dtype, flambeau.dtype)
 assert_type(nn.Linear(2, 3).in_features, int)
 
+
+@flambeau.compile
+def double(x: Tensor, times: int = 2) -> Tensor:
+    return x * times
+
+
+@flambeau.compile(fullgraph=True)
+def halve(x: Tensor) -> Tensor:
+    return x / 2
+
+
+assert_type(double(x, times=3), Tensor)
+assert_type(halve(x), Tensor)
+assert_type(double.program_count, int)
+assert_type(flambeau.compile(nn.Linear(2, 3)), nn.Linear)
+assert_type(flambeau.compile(fullgraph=True)(nn.Linear(2, 3)), nn.Linear)
+assert_type(flambeau.summary(nn.Linear(2, 3), x).total_params, int)
+with flambeau.profile() as profiled:
+    assert_type(profiled.rows()[0].path, str)
+
+double(x, times="3")  # pyright: ignore[reportArgumentType]
 _ = x.no_such_method  # pyright: ignore[reportAttributeAccessIssue]
 x.exp(3)  # pyright: ignore[reportCallIssue]
 F.gelu(x, approximation="tanh")  # pyright: ignore[reportCallIssue]

@@ -1,9 +1,9 @@
-"""Say how much of flambeau's public face has a type, and fail where that has become less.
+"""Print the share of flambeau's public interface that is typed; fail if it has decreased.
 
     python -m tools.completeness [--missing]
 
 Pyright's ``--verifytypes`` counts the public names whose type is known without inference;
-``--missing`` prints what it finds for each of the others.
+``--missing`` prints its diagnostics for the others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _LIMIT = 300
 
 
 def measured() -> dict[str, Any]:
-    """What pyright finds out about the package, as it would be seen where it is installed."""
+    """Pyright's report on the package, as seen from where it is installed."""
     with tempfile.TemporaryDirectory() as folder:
-        # Outside of the repository, where it would be taken for the program that is checked.
+        # Outside of the repository, where pyright would treat it as the program to check.
         (Path(folder) / "flambeau").symlink_to(ROOT / "flambeau")
         done = subprocess.run(
             [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson",
@@ -41,7 +41,7 @@ def measured() -> dict[str, Any]:
 
 
 def missing(found: dict[str, Any]) -> list[str]:
-    """A line for everything that keeps a public name's type from being known."""
+    """The diagnostics of all public names without a known type."""
     lines = []
     for symbol in found["symbols"]:
         if symbol["isExported"] and not symbol["isTypeKnown"]:
@@ -51,7 +51,7 @@ def missing(found: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    """Print the percentage, and fail below `FLOOR`."""
+    """Print the percentage; fail below `FLOOR`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--missing", action="store_true", help="print every name without a type")
     found = measured()

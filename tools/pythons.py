@@ -1,10 +1,10 @@
-"""Run the tests that depend on Python's bytecode and JAX's private names on other versions.
+"""Run the tests that depend on Python's bytecode or JAX's private names on other versions.
 
     python -m tools.pythons [--versions 3.12 3.13] [--workers 2]
 
-Each supported Python that is on the path or among pyenv's, other than the running one, gets the
-newest JAX that pip gives it, and the running one the oldest that `pyproject.toml` allows. Each has
-a virtual environment of its own under `.venv-pythons`.
+Each supported Python on the path or in pyenv, other than the running one, is tested with the newest
+JAX that pip installs, and the running one with the oldest that `pyproject.toml` allows. Each pair
+has its own virtual environment under `.venv-pythons`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / ".venv-pythons"
 SUPPORTED = ["3.11", "3.12", "3.13", "3.14"]
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
-#: The tests of what reads bytecode, watches functions start, or uses private names of JAX.
+#: The tests that read bytecode, hook function entry, or use private names of JAX.
 SELECTION = [
     "tests/test_architecture.py",
     *(f"tests/core/test_{name}.py" for name in ("programs", "store", "trace", "tensor")),
     *(f"tests/compile/test_{name}.py" for name in ("program", "reads", "interrupted_traces")),
 ]
-# What comes with JAX, in the version that it asks for.
+# Packages that JAX depends on, in the version that it requires.
 _OF_JAX = ("jax", "jaxlib", "ml_dtypes", "numpy", "scipy")
 _IS_RIGHT = "import sys; sys.exit('%d.%d' % sys.version_info[:2] != sys.argv[1])"
 
 
 def interpreter(version: str) -> str | None:
-    """An interpreter of that version; ``None`` if there is none that starts."""
+    """An interpreter of that version; ``None`` if none can be started."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     found = [
         shutil.which(f"python{version}"),
@@ -47,23 +47,23 @@ def interpreter(version: str) -> str | None:
 
 
 def oldest_jax() -> str:
-    """The oldest JAX that flambeau allows, as a requirement."""
+    """The oldest supported JAX, as a requirement."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (bound,) = [each for each in project["dependencies"] if re.match(r"jax\b", each)]
     return bound.replace(">=", "==")
 
 
 def constraints() -> str:
-    """The tested versions of everything that JAX does not bring along."""
+    """The tested versions of everything but JAX's own dependencies."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     return "\n".join(each for each in lines if each.split("==")[0] not in _OF_JAX)
 
 
 def environment(python: str, name: str, jax: str) -> Path:
-    """A virtual environment with flambeau and its tests' dependencies; its interpreter.
+    """Create a virtual environment for the tests of flambeau; returns its interpreter.
 
     Args:
-        python: The interpreter to make it with.
+        python: The interpreter to create it with.
         name: The name of its folder.
         jax: The requirement for JAX.
     """
@@ -82,7 +82,7 @@ def environment(python: str, name: str, jax: str) -> Path:
 
 
 def main() -> None:
-    """Run the selection on each pair of versions; exit with 1 if a test of one fails."""
+    """Run the selection on each pair of versions; exit with 1 if a test fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--versions", nargs="*", default=SUPPORTED)
     parser.add_argument("--workers", type=int, default=2)

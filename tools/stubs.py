@@ -1,10 +1,10 @@
-"""Write the type stubs of what flambeau binds at run time; ``--check`` only compares them.
+"""Write the type stubs of names that flambeau binds at run time; ``--check`` only compares them.
 
     python -m tools.stubs [--check]
 
-Operators become functions and methods when they are declared, and rare names are imported at their
-first use. A type checker sees neither, so a stub stands beside each module that only gathers such
-names. Modules that hold code have no stub, because a stub hides the code from the type checker.
+Operators become functions and methods when they are declared, and rare names are imported on first
+use. Type checkers see neither, so each module that only collects such names has a stub. Modules
+that hold code have no stub, because a stub hides the code from the type checker.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import builtins
 import inspect
 import itertools
 import keyword
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -22,17 +23,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from flambeau.core import kinds
-from flambeau.core.op import _ALIASES
-from flambeau.core.tensor import Tensor
+from flambeau import _answers
+from flambeau._absent import AnswerFinder
+from flambeau.core.kernels import kinds
+from flambeau.core.operators.op import _ALIASES
+from flambeau.core.values.tensor import Tensor
 
 ROOT = Path(__file__).parent.parent
-# The modules whose functions are written out. Each of them only imports names.
+# The modules whose functions are written to stubs; each of them only imports names.
 GATHERING = ("flambeau", "flambeau.nn.functional", "flambeau.linalg", "flambeau.fft",
              "flambeau.special")  # fmt: skip
-METHODS = "flambeau.core.tensor_methods"
+METHODS = "flambeau.core.values.tensor_methods"
 RETURN_TYPES = "flambeau.return_types"
-# Functions and methods that may return something other than one tensor, and do not say what.
+# Functions and methods without annotations that may return something other than one tensor.
 OTHER_RESULTS = frozenset(
     """
     adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool2d
@@ -54,7 +57,7 @@ HEADER = "# Written by `python -m tools.stubs`; change the declarations and run 
 
 
 class Stub:
-    """The text of one stub: its lines, and what they import."""
+    """The text of a stub: its lines and imports."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -62,13 +65,13 @@ class Stub:
         self.lines: list[str] = []
 
     def name_of(self, cls: type) -> str:
-        """A class, under a name that nothing in the stub shadows."""
+        """The name of a class in the stub, which nothing shadows."""
         if cls.__module__ == "builtins":
             if not hasattr(builtins, cls.__name__):
                 return self.any()
             self.imports.add("import builtins as _builtins")
             return f"_builtins.{cls.__name__}"
-        # Some versions of JAX put jaxlib's module into the name of jax.Array.
+        # Some versions of JAX include jaxlib's module in the name of jax.Array.
         home, name = cls.__module__, cls.__name__.rpartition(".")[2]
         if getattr(import_module(home), name, None) is not cls:
             return self.any()
@@ -83,7 +86,7 @@ class Stub:
         return self.name_of(Tensor)
 
     def type_of(self, annotation: Any, *, optional_number: bool = False) -> str:
-        """An annotation, evaluated, as text."""
+        """The text of an evaluated annotation."""
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Annotated:
             return self._kind(annotation, optional_number)
@@ -100,7 +103,7 @@ class Stub:
         if isinstance(annotation, list):
             return f"[{', '.join(map(self.type_of, annotation))}]"
         if isinstance(origin, type):
-            # A list of any sizes is accepted wherever a tuple of sizes is.
+            # A list of sizes is accepted wherever a tuple of sizes is.
             if origin is tuple and arguments and arguments[-1] is Ellipsis:
                 self.imports.add("from collections.abc import Sequence as _Sequence")
                 return f"_Sequence[{self.type_of(arguments[0])}]"
@@ -123,7 +126,7 @@ class Stub:
         return self.any()
 
     def function(self, name: str, face: Any, *, is_method: bool = False) -> None:
-        """The declaration of one function, or of one method of Tensor."""
+        """The declaration of a function, or of a method of Tensor."""
         in_place = _overwriting(face)
         signature, inner = _signature(in_place or face)
         parameters = list(signature.parameters.values())
@@ -203,7 +206,7 @@ def _signature(face: Any) -> tuple[inspect.Signature, Any]:
 
 
 def _overwriting(face: Any) -> Any:
-    """The operator whose result a method such as ``exp_`` writes into its tensor."""
+    """The operator whose result an in-place method such as ``exp_`` writes into its tensor."""
     code = getattr(face, "__code__", None)
     if code is None or code.co_qualname != "make_in_place.<locals>.in_place":
         return None
@@ -223,7 +226,7 @@ def _evaluated(annotation: Any, inner: Any) -> Any:
     try:
         return eval(annotation, inner.__globals__)
     except (NameError, TypeError, AttributeError):
-        # A name that is imported for the type checker only.
+        # A name that is imported under TYPE_CHECKING.
         return Any
 
 
@@ -252,6 +255,8 @@ def gathered(module_name: str) -> str:
             _import_module_name(stub, module_name, name, value)
         elif isinstance(value, type):
             _import_class(stub, name, value)
+        elif _is_written_out(value) and typing.get_overloads(value):
+            stub.imports.add(f"from {value.__module__} import {name} as {name}")
         elif _is_written_out(value) and not keyword.iskeyword(name):
             stub.function(name, value)
         elif isinstance(value, int | float):
@@ -266,8 +271,11 @@ def gathered(module_name: str) -> str:
 
 
 def _import_module_name(stub: Stub, module: str, name: str, value: types.ModuleType) -> None:
-    # A module of the workplace of this one, not one that the file has imported for itself.
-    if value.__name__ == f"{module}.{name}":
+    # A submodule of this package, not a module that the file has imported for itself.
+    if value.__name__ in AnswerFinder.modules and value.__file__ == _answers.__file__:
+        stub.imports.add("from types import ModuleType as _ModuleType")
+        stub.lines.append(f"{name}: _ModuleType")
+    elif value.__name__ == f"{module}.{name}":
         stub.imports.add(f"from {module} import {name} as {name}")
 
 
@@ -275,12 +283,16 @@ def _import_class(stub: Stub, name: str, value: type) -> None:
     home = value.__module__
     if home == "builtins":
         stub.lines.append(f"{name} = _builtins.{value.__name__}")
+    elif sys.modules[home].__file__ == _answers.__file__:
+        base = value.__base__
+        shown = f"({base.__name__})" if base is not None and base.__module__ == home else ""
+        stub.lines.append(f"class {name}{shown}: ...")
     elif getattr(import_module(home), value.__name__, None) is value:
         stub.imports.add(f"from {home} import {value.__name__} as {name}")
 
 
 def methods() -> str:
-    """The stub of the class that has what is bound onto Tensor."""
+    """The stub of the class with the methods that are bound to Tensor."""
     stub = Stub(METHODS)
     import_module("flambeau")
     own = _written_methods()
@@ -297,7 +309,8 @@ def methods() -> str:
 
 
 _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
-# Object's own, whose signatures pyright holds against it, and what Python itself gives a class.
+# Methods of object, whose signatures pyright checks overrides against, and attributes that Python
+# adds to each class.
 _OTHERWISE = frozenset(
     ("__new__", "__init__", "__init_subclass__", "__getattribute__", "__setattr__", "__delattr__")
 )
@@ -341,7 +354,7 @@ def _add_special(stub: Stub, name: str, value: Any) -> None:
 
 
 def _deferred_home(name: str, value: Any) -> Any:
-    """The method itself, where it is imported at its first call."""
+    """The method itself, if it is imported at its first call."""
     from flambeau._names import HOMES
 
     for home, names in HOMES.items():
@@ -352,10 +365,10 @@ def _deferred_home(name: str, value: Any) -> Any:
 
 
 def _written_methods() -> frozenset[str]:
-    """The names that the class statement of Tensor and of its bases has."""
+    """The names in the class bodies of Tensor and its bases."""
     found: set[str] = set()
     for file in ("tensor", "history", "host", "attributes"):
-        tree = ast.parse((ROOT / "flambeau" / "core" / f"{file}.py").read_text())
+        tree = ast.parse((ROOT / "flambeau" / "core" / "values" / f"{file}.py").read_text())
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.name in _CLASSES:
                 inside = [e.body for e in node.body if isinstance(e, ast.If)]
@@ -373,7 +386,7 @@ _CLASSES = ("Tensor", "History", "HostAccess", "Attributes")
 
 
 def return_types() -> str:
-    """The stub of the named tuples, whose fields are tensors."""
+    """The stub of the named tuples with tensor fields."""
     module = import_module(RETURN_TYPES)
     stub = Stub(RETURN_TYPES)
     stub.imports.add("from typing import NamedTuple as _NamedTuple")
@@ -388,7 +401,7 @@ def return_types() -> str:
 
 
 def stubs() -> dict[Path, str]:
-    """Every stub's path and text."""
+    """The path and text of every stub."""
     makers: dict[str, Callable[[], str]] = {METHODS: methods, RETURN_TYPES: return_types}
     for name in GATHERING:
         makers[name] = lambda name=name: gathered(name)
@@ -401,7 +414,7 @@ def _path_of(module: str) -> Path:
 
 
 def stale() -> list[str]:
-    """The stubs that say something else than the package."""
+    """The stubs that differ from the package."""
     return [
         str(path.relative_to(ROOT))
         for path, text in stubs().items()
@@ -410,7 +423,7 @@ def stale() -> list[str]:
 
 
 def main() -> None:
-    """Write the stubs, or fail where one is out of date."""
+    """Write the stubs, or fail if one is out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail if one is old")
     if parser.parse_args().check:

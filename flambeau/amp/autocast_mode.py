@@ -1,17 +1,17 @@
-"""`autocast`: operators in a lower precision where that does no harm."""
+"""`autocast`: operators in a lower precision where it is safe."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flambeau.amp.policies import LOWER, POLICIES, SINGLE
-from flambeau.core.device import available_devices, device
-from flambeau.core.dtype import bfloat16, dtype, float16, float32, float64
-from flambeau.core.kernel import Kernel
-from flambeau.core.modes import ContextDecorator, autocast_by, modes
-from flambeau.core.settings import setting
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.devices.device import available_devices, device
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.support.dtype import bfloat16, dtype, float16, float32, float64
+from flambeau.core.support.modes import ContextDecorator, autocast_by, modes
+from flambeau.core.support.settings import setting
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 
 __all__ = [
     "autocast",
@@ -24,13 +24,13 @@ __all__ = [
     "set_autocast_enabled",
 ]
 
-# Where an argument has the name of the class.
+# For functions with an argument that has the name of the class.
 _DTYPE = dtype
 _LOWER = (bfloat16, float16)
 # The default dtypes of `autocast`, until `set_autocast_dtype` says otherwise.
 _dtypes = {
     "cpu": bfloat16, "cuda": float16, "tpu": bfloat16,
-    # Devices of PyTorch's that JAX does not have, which programs ask about.
+    # Devices of PyTorch's that JAX lacks, but programs ask about.
     "hpu": bfloat16, "ipu": float16, "mps": float16, "mtia": float16, "xla": bfloat16,
     "xpu": float16,
 }  # fmt: skip
@@ -55,7 +55,7 @@ class _State:
         return hash(frozenset(self.dtypes.items()))
 
     def cast(self, kernel: Kernel, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs of an operator in the precision that it is to run in."""
+        """The inputs of an operator in the precision in which it runs."""
         tensors = [each for each in inputs if isinstance(each, Tensor) and is_castable(each)]
         if not tensors:
             return inputs
@@ -77,30 +77,31 @@ class _State:
 
 
 def is_castable(tensor: Tensor) -> bool:
-    """Whether a tensor is of a dtype that `autocast` may convert."""
+    """Whether a tensor has a dtype that `autocast` may convert."""
     return tensor.dtype.is_floating_point and tensor.dtype is not float64
 
 
 class autocast(ContextDecorator):
-    """Operators inside choose their precision: products the lower one, losses and the like single.
+    """Operators inside choose their precision: lower for products, single for losses and the like.
 
-    Which operator does what is PyTorch's choice for the type of device; all others take what they
-    get. See https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference
+    The precision of each operator is PyTorch's choice for the type of device; all other operators
+    keep the dtypes of their inputs. See
+    https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference
 
-    Parameters stay as they are: they are converted where they are used, and gradients reach them in
-    their own precision. Use it around the forward and the loss, not around `backward`. Context
-    manager and decorator, per thread; it may be used inside a compiled function and around one.
+    Parameters are not changed: they are converted at each use, and their gradients have their own
+    precision. Use it around the forward and the loss, not around `backward`. Context manager and
+    decorator, per thread; it works inside a compiled function and around one.
 
     Args:
-        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: operators on tensors there are concerned.
+        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: the devices of the affected tensors.
         dtype: `bfloat16` or `float16`; by default bfloat16, on ``"cuda"`` float16.
-        enabled: ``False`` for a part without autocast inside one with it.
-        cache_enabled: Accepted for PyTorch's sake: nothing is kept, since what is kept of a
-            parameter would be wrong once it has changed.
+        enabled: ``False`` disables autocast inside an enclosing block.
+        cache_enabled: Accepted for compatibility: nothing is cached, since a cached parameter would
+            be stale after a change.
 
     Raises:
-        ValueError: ``device_type`` is no str.
-        RuntimeError: There is no such type of device. For types that are never here
+        ValueError: ``device_type`` is not a str.
+        RuntimeError: There is no such type of device. For types that are never supported
             (``"mps"``, ``"xpu"``), it warns and does nothing.
 
     >>> import flambeau
@@ -166,7 +167,7 @@ def check_device_type(name: str, device_type: Any) -> None:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there are devices of a type, one of ``"cpu"``, ``"cuda"`` and ``"tpu"``."""
+    """Whether there are devices of a type: ``"cpu"``, ``"cuda"`` or ``"tpu"``."""
     return device_type in _dtypes and any(
         device(each).type == device_type for each in available_devices()
     )
@@ -193,7 +194,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
-    """The lower precision for a type of device: that of `autocast` inside it, or the default."""
+    """The lower precision for a type of device: that of the active `autocast`, or the default."""
     check_device_type("get_autocast_dtype", device_type)
     inside = {} if modes.autocast is None else modes.autocast.dtypes
     return inside.get(device_type, dict(_chosen_dtypes())[device_type])
@@ -205,7 +206,7 @@ def _chosen_dtypes() -> tuple[tuple[str, dtype], ...]:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
-    """Set the lower precision for a type of device, here if inside `autocast`, and by default."""
+    """Set the lower precision for a type of device, in the active `autocast` and by default."""
     check_device_type("set_autocast_dtype", device_type)
     if not isinstance(dtype, _DTYPE):
         raise TypeError(f"set_autocast_dtype(): dtype must be a dtype, got {type(dtype).__name__}")
@@ -216,11 +217,11 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 @setting
 def is_autocast_cache_enabled() -> bool:
-    """The last argument of `set_autocast_cache_enabled`; nothing is kept in either case."""
+    """The last argument of `set_autocast_cache_enabled`; nothing is cached in either case."""
     return _cache_enabled
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Accepted for PyTorch's sake; see ``cache_enabled`` of `autocast`."""
+    """Accepted for compatibility; see ``cache_enabled`` of `autocast`."""
     global _cache_enabled
     _cache_enabled = bool(enabled)

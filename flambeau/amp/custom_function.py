@@ -1,4 +1,4 @@
-"""Decorators for the two halves of an `autograd.Function` that is used inside `autocast`."""
+"""Decorators for the two methods of an `autograd.Function` that is used inside `autocast`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from flambeau.amp.autocast_mode import (
     is_autocast_enabled,
     is_castable,
 )
-from flambeau.core.dtype import dtype
-from flambeau.core.modes import autocast_by, modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.dtype import dtype
+from flambeau.core.support.modes import autocast_by, modes
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trees import map_tensors
 
 __all__ = ["custom_bwd", "custom_fwd"]
 
@@ -26,12 +27,13 @@ def custom_fwd(
 
     Args:
         fwd: The static method ``forward(ctx, *args)``.
-        device_type: As of `autocast`.
+        device_type: See `autocast`.
         cast_inputs: Inside `autocast`, convert floating point tensors among the arguments to this
-            dtype, and run without autocast; by default arguments stay, and autocast goes on.
+            dtype, and run without autocast; by default arguments are not converted, and autocast
+            stays active.
 
     Raises:
-        ValueError: ``device_type`` is no str.
+        ValueError: ``device_type`` is not a str.
     """
     check_device_type("custom_fwd", device_type)
     if fwd is None:
@@ -52,14 +54,14 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorate the ``backward`` of a Function, to run in the mode that its forward ran in.
+    """Decorate the ``backward`` of a Function, to run in the autocast mode of its forward.
 
     Args:
         bwd: The static method ``backward(ctx, *gradients)``; its forward has `custom_fwd`.
-        device_type: As of `autocast`.
+        device_type: See `autocast`.
 
     Raises:
-        ValueError: ``device_type`` is no str.
+        ValueError: ``device_type`` is not a str.
     """
     check_device_type("custom_bwd", device_type)
     if bwd is None:
@@ -74,11 +76,8 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
 
 
 def _cast(value: Any, device_type: str, to: dtype) -> Any:
-    if isinstance(value, Tensor):
-        return value.to(to) if value.device.type == device_type and is_castable(value) else value
-    if isinstance(value, dict):
-        return {key: _cast(each, device_type, to) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        found = [_cast(each, device_type, to) for each in value]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
-    return value
+    def cast(tensor: Tensor) -> Tensor:
+        is_cast = tensor.device.type == device_type and is_castable(tensor)
+        return tensor.to(to) if is_cast else tensor
+
+    return map_tensors(cast, value, dict | list | tuple)

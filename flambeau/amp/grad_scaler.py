@@ -1,4 +1,4 @@
-"""`GradScaler`: gradients in half precision that do not vanish."""
+"""`GradScaler`: prevents underflow of gradients in half precision."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from enum import Enum
 from typing import Any
 
 from flambeau.amp.autocast_mode import is_autocast_available
-from flambeau.core import finishing
-from flambeau.core.dtype import float16
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import outside
-from flambeau.core.warning import warn
-from flambeau.ops.creation import full
-from flambeau.ops.from_data import tensor
-from flambeau.ops.loss_scaling import next_scale, unscaled
+from flambeau.core.programs import finishing
+from flambeau.core.support.dtype import float16
+from flambeau.core.support.modes import no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import outside
+from flambeau.ops.factories.creation import full
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.reductions.loss_scaling import next_scale, unscaled
 
 __all__ = ["GradScaler"]
 
@@ -29,23 +29,23 @@ class OptState(Enum):
 
 
 class GradScaler:
-    """Multiplies the loss, so that gradients in float16 do not vanish, and divides them again.
+    """Scales the loss, so that gradients in float16 do not underflow, and unscales the gradients.
 
-    A step with gradients that are infinite or no number is left out, and the scale gets smaller;
-    after many good steps it gets larger. It is for `autocast` with float16: with bfloat16 nothing
-    vanishes, and ``enabled=False`` makes every method do nothing. A compiled function may call
-    `scale`; whether a step is left out is decided in Python, so `unscale_`, `step` and `update` are
-    called outside of it.
+    A step with infinite or NaN gradients is skipped, and the scale is reduced; after many finite
+    steps it grows. Use it for `autocast` with float16: bfloat16 does not underflow, and
+    ``enabled=False`` makes every method do nothing. A compiled function may call `scale`; Python
+    decides whether to skip a step, so call `unscale_`, `step` and `update` outside compiled
+    functions.
 
     Args:
-        device: Where the scale is kept. Where there is no such device nothing is done, with a
+        device: The device of the scale. Without such a device the scaler does nothing, with a
             warning.
-        init_scale: The first scale.
-        growth_factor: What the scale is multiplied with after ``growth_interval`` good steps in a
-            row; above 1.
-        backoff_factor: What it is multiplied with after a step that was left out; below 1.
-        growth_interval: How many steps.
-        enabled: Whether to do anything.
+        init_scale: The initial scale.
+        growth_factor: The factor of the scale after ``growth_interval`` consecutive finite steps;
+            above 1.
+        backoff_factor: The factor of the scale after a skipped step; below 1.
+        growth_interval: The number of steps.
+        enabled: Whether the scaler is active.
 
     Raises:
         AssertionError: ``growth_factor`` is not above 1, or ``backoff_factor`` not below it.
@@ -91,7 +91,8 @@ class GradScaler:
         self._growth_interval = growth_interval
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
-        # For each optimizer, by identity: what has been done since `update`, and what was found.
+        # For each optimizer, by identity: its stage since `update`, and whether a bad gradient was
+        # found.
         self._optimizers: dict[int, tuple[Any, OptState, Tensor | None]] = {}
 
     def scale(self, outputs: Any) -> Any:
@@ -101,7 +102,7 @@ class GradScaler:
             outputs: A Tensor, or lists and tuples of them.
 
         Raises:
-            ValueError: There is something else.
+            ValueError: There is a value of another type.
         """
         if not self._enabled:
             return outputs
@@ -118,10 +119,10 @@ class GradScaler:
         )
 
     def _make_scale(self, where: Any) -> None:
-        # The tensors stay the same from now on: compiled functions read their elements.
+        # These tensors are never replaced: compiled functions read their elements.
         with outside():
             self._growth_tracker = tensor(self._init_growth_tracker, device=where)
-            # Last, since it says that both are there.
+            # Last, since it marks both as initialized.
             self._scale = full((), self._init_scale, device=where)
 
     def _needs_scale(self, subject: str) -> Tensor:
@@ -133,10 +134,10 @@ class GradScaler:
         return self._scale
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer's parameters, to clip them for instance.
+        """Divide the gradients of an optimizer's parameters by the scale, for example to clip them.
 
         Raises:
-            RuntimeError: That has been done since the last `update`, or `step` has.
+            RuntimeError: It was already called since the last `update`, or after `step`.
             ValueError: A gradient is in float16: the parameters themselves were converted.
             AssertionError: Nothing has been scaled.
         """
@@ -176,10 +177,10 @@ class GradScaler:
         return self._optimizers.get(id(optimizer), (optimizer, OptState.READY, None))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """``optimizer.step(*args, **kwargs)``, unless a gradient is infinite or no number.
+        """``optimizer.step(*args, **kwargs)``, unless a gradient is infinite or NaN.
 
         Returns:
-            What the optimizer gives, or ``None`` if the step is left out.
+            The result of the optimizer, or ``None`` if the step is skipped.
 
         Raises:
             RuntimeError: It was already called since the last `update`; or a closure is given.
@@ -205,7 +206,7 @@ class GradScaler:
         """Choose the next scale, after the steps of all optimizers.
 
         Args:
-            new_scale: The next scale; by default what the last steps call for.
+            new_scale: The next scale; by default computed from the last steps.
 
         Raises:
             AssertionError: Nothing has been scaled, or no optimizer has stepped.
@@ -259,35 +260,35 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
-        """The factor of the scale after many good steps."""
+        """The factor of the scale after many finite steps."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set the factor of the scale after many good steps."""
+        """Set the factor of the scale after many finite steps."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """The factor of the scale after a step that was left out."""
+        """The factor of the scale after a skipped step."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set the factor of the scale after a step that was left out."""
+        """Set the factor of the scale after a skipped step."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """After how many good steps the scale grows."""
+        """The number of consecutive finite steps after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many good steps the scale grows."""
+        """Set the number of consecutive finite steps after which the scale grows."""
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether it does anything."""
+        """Whether the scaler is active."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale, the factors and the count of good steps; empty if disabled."""
+        """The scale, the factors and the count of finite steps; empty if disabled."""
         if not self._enabled:
             return {}
         tracker = self._growth_tracker
@@ -300,11 +301,11 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on where another left off; without effect if disabled.
+        """Continue from a saved state; without effect if disabled.
 
         Raises:
-            RuntimeError: The state is empty, as that of one that was disabled.
-            KeyError: An entry is missing; nothing has been changed then.
+            RuntimeError: The state is empty, as from a disabled scaler.
+            KeyError: An entry is missing; nothing is changed then.
         """
         if not self._enabled:
             return

@@ -1,7 +1,7 @@
-"""Which operators `autocast` runs in which precision, by the kind of device.
+"""The precision in which `autocast` runs each operator, by the kind of device.
 
 The lists are PyTorch's: https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference. TPUs
-share that of CUDA. An operator in none of them runs as it would anyway, with the usual promotion.
+share that of CUDA. An operator in no list runs without casts, with the usual promotion.
 """
 
 from __future__ import annotations

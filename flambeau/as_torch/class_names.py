@@ -1,7 +1,7 @@
-"""Under the name torch, classes and functions say that they are in PyTorch's modules.
+"""PyTorch's module names for classes and functions, under the name torch.
 
-Packages look at ``type(x).__module__``, and pickles name classes by it. What a class was called
-before stands in `naming.homes`, by which flambeau's own code goes (`naming.module_of`).
+Packages look at ``type(x).__module__``, and pickles name classes by it. The original module of a
+class is kept in `naming.homes`, which flambeau's own code uses (`naming.module_of`).
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import FunctionType, ModuleType
 from typing import Any, ForwardRef
 
-from flambeau.core import naming
+from flambeau.core.support import naming
 
 __all__: list[str] = []
 
-#: Modules whose public classes are in another module of PyTorch's.
+#: Modules whose public classes belong to another module of PyTorch.
 _ELSEWHERE = {
     "as_torch.torch_version": "torch_version",
     "autograd.function_context": "autograd.function",
     "autograd.function_node": "autograd.function",
     "autograd.saved_tensors": "autograd.graph",
-    "core.device": "",
-    "core.dtype": "",
-    "core.exhaustion": "",
-    "core.function_modes": "overrides",
-    "core.layout": "",
-    "core.modes": "autograd.grad_mode",
-    "core.node": "autograd.graph",
-    "core.tensor": "",
+    "core.devices.device": "",
+    "core.support.dtype": "",
+    "core.devices.exhaustion": "",
+    "core.operators.function_modes": "overrides",
+    "core.devices.layout": "",
+    "core.support.modes": "autograd.grad_mode",
+    "core.tape.node": "autograd.graph",
+    "core.values.tensor": "",
     "cuda.devices": "cuda",
     "distributions.elementwise_transforms": "distributions.transforms",
     "distributions.transform": "distributions.transforms",
@@ -68,12 +68,12 @@ _ELSEWHERE = {
     "streams": "",
 }
 
-#: Classes there that PyTorch has no name for.
+#: Classes there that PyTorch does not have.
 _UNKNOWN = frozenset(
     ("ContextDecorator", "NamedOnly", "Retained", "SavedCopies", "Predefined", "kept_modes")
 )
 
-#: The rooms whose modules have PyTorch's names.
+#: The packages whose modules have PyTorch's names.
 _ROOMS = frozenset(
     (
         "amp", "autograd", "cuda", "distributed", "distributions", "func", "futures", "fx", "jit",
@@ -84,12 +84,12 @@ _ROOMS = frozenset(
 # Functions of other modules that pickles call.
 _CALLED = ("_load_from_bytes", "_get_layout")
 
-#: Where functions are public under their own names.
+#: Namespaces whose functions are public under their own names.
 _NAMESPACES = ("nn.functional", "nn.init", "")
 
 
 class _Renaming(SourceFileLoader):
-    """Loads a module of flambeau's, and renames what it has."""
+    """A loader that executes a module of flambeau and renames its classes."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""
@@ -98,26 +98,29 @@ class _Renaming(SourceFileLoader):
 
 
 def found(name: str, path: Any) -> ModuleSpec | None:
-    """The specification of a module of flambeau's, whose loader renames what it has."""
+    """The spec of a module of flambeau, with a loader that renames its classes."""
     spec = PathFinder.find_spec(name, path)
+    if spec is not None and spec.origin is None:
+        # An empty folder.
+        return None
     if spec is not None and type(spec.loader) is SourceFileLoader:
         spec.loader.__class__ = _Renaming
     return spec
 
 
 def rename_all() -> None:
-    """Rename what is loaded already."""
+    """Rename the classes of all loaded modules."""
     for name in [each for each in sys.modules if each.partition(".")[0] == "flambeau"]:
         rename(sys.modules[name])
 
 
 def rename(module: ModuleType) -> None:
-    """Give a module's classes, and the functions of a namespace, the names that PyTorch has."""
+    """Give a module's classes, and a namespace's functions, PyTorch's names."""
     home = module.__name__.partition(".")[2]
     target = _target(home)
     if target is not None:
         if target == home and target.partition(".")[0] in _ROOMS:
-            # Where `typing.get_type_hints` looks for what the annotations of its classes name.
+            # The namespace in which `typing.get_type_hints` resolves the classes' annotations.
             sys.modules.setdefault(f"torch.{home}", module)
         for name, value in [*vars(module).items()]:
             if _is_renamed(home, name, value) and value.__module__ == module.__name__:
@@ -131,7 +134,7 @@ def rename(module: ModuleType) -> None:
 
 
 def _keep_annotations(value: Any) -> None:
-    """Let annotations that are text be looked up in the module that has them."""
+    """Keep string annotations resolvable in the module that defines them."""
     texts = vars(value).get("__annotations__", {}) if isinstance(value, type) else {}
     for name, text in texts.items():
         if isinstance(text, str):
@@ -141,14 +144,14 @@ def _keep_annotations(value: Any) -> None:
 
 
 def put_back() -> None:
-    """Give everything its own name again."""
+    """Restore all original names."""
     for value, module in naming.homes.items():
         _assign(value, module)
     naming.homes.clear()
 
 
 def _target(home: str) -> str | None:
-    """The module of PyTorch's in which the classes of one of flambeau's are."""
+    """The PyTorch module for the classes of a flambeau module."""
     if home in _ELSEWHERE:
         return _ELSEWHERE[home]
     private = home.partition("as_torch.private.")[2]
@@ -158,7 +161,7 @@ def _target(home: str) -> str | None:
 
 
 def _distribution(home: str, name: str) -> str | None:
-    """The module that PyTorch has for a distribution."""
+    """The PyTorch module of a distribution."""
     if not home.startswith("distributions."):
         return None
     from flambeau.distributions.module_names import module_of
@@ -167,7 +170,7 @@ def _distribution(home: str, name: str) -> str | None:
 
 
 def _is_renamed(home: str, name: str, value: Any) -> bool:
-    """Whether a class, or a function that pickles call, is in one of PyTorch's modules."""
+    """Whether a class, or a function that pickles call, is renamed to a PyTorch module."""
     if isinstance(value, FunctionType):
         return home.startswith("as_torch.private") or name in _CALLED
     if not isinstance(value, type):
@@ -186,7 +189,7 @@ def _set(value: Any, target: str) -> None:
 
 
 def _assign(value: Any, module: str) -> None:
-    # Past the metaclass of Tensor, which announces changes to compiled functions.
+    # Bypasses the metaclass of Tensor, which would invalidate compiled functions.
     if isinstance(value, type):
         type.__setattr__(value, "__module__", module)
     else:

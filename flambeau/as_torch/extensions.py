@@ -1,6 +1,6 @@
-"""Packages that end their import where operators compiled for PyTorch are not to be had.
+"""Packages whose import fails without operators compiled for PyTorch.
 
-They have the same in Python, for installations without the library.
+They have Python fallbacks for installations without the library.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-# By module, the function that loads a library and says whether the package has one.
+# By module, the function that loads a library and returns whether it is available.
 _LOADERS = {"torchaudio._extension.utils": "_load_lib"}
 
 
 def found(name: str, path: Any) -> ModuleSpec | None:
-    """The module of such a package, whose function will say that there is no library."""
+    """The spec of such a package, whose function will report a missing library."""
     if name not in _LOADERS:
         return None
     spec = PathFinder.find_spec(name, path)
@@ -25,7 +25,7 @@ def found(name: str, path: Any) -> ModuleSpec | None:
 
 
 class _WithoutLibrary(Loader):
-    """Loads a module, and replaces one function of it.
+    """A loader that executes a module and replaces one of its functions.
 
     Args:
         loader: The module's own loader.
@@ -37,10 +37,10 @@ class _WithoutLibrary(Loader):
         self._function = function
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The module, by its own loader."""
+        """Create the module with its own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module; its function gives False from then on."""
+        """Execute the module and replace its function by one that returns ``False``."""
         self._loader.exec_module(module)
         setattr(module, self._function, lambda *args, **kwargs: False)

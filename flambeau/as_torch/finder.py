@@ -1,4 +1,4 @@
-"""How Python finds ``torch.nn.functional`` and the like: they are flambeau's modules themselves."""
+"""A meta path finder that resolves ``torch.nn.functional`` and the like to flambeau's modules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOMES = {
 }
 
 
-# Private modules of PyTorch's that packages import, which flambeau has under the name torch only.
+# Private modules of PyTorch that packages import; flambeau has them under the name torch only.
 _PRIVATE = {
     "_C", "_custom_ops", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal",
     "_prims_common", "_subclasses", "_tensor", "_tensor_str", "_utils",
@@ -28,7 +28,7 @@ _PRIVATE = {
 
 
 def home_of(name: str) -> str:
-    """The name of the module of flambeau that stands for one of torch."""
+    """The name of the flambeau module for a torch module."""
     below = name.removeprefix("torch")
     if is_private(below[1:].partition(".")[0]):
         return f"flambeau.as_torch.private{below}"
@@ -36,16 +36,16 @@ def home_of(name: str) -> str:
 
 
 def is_private(name: str) -> bool:
-    """Whether a name of torch is that of a private module which there is under that name only."""
+    """Whether a torch module is a private one that exists under that name only."""
     return name in _PRIVATE
 
 
 class TorchFinder:
-    """Finds the modules below ``torch``."""
+    """Finds the submodules of ``torch``."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The module of flambeau in the place of one of torch.
+        """The spec of the flambeau module for a torch module.
 
         Raises:
             ModuleNotFoundError: flambeau has no such module, and it is being imported.
@@ -57,7 +57,7 @@ class TorchFinder:
         home = home_of(name)
         found = find_spec(home)
         if found is None:
-            # A caller that only asks, such as importlib.util.find_spec, is told that there is none.
+            # A caller that only probes, such as importlib.util.find_spec, gets None.
             if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
                 return None
             advice = advice_for(home)
@@ -68,7 +68,7 @@ class TorchFinder:
 
 
 class Alias(Loader):
-    """Gives a module that there is already, under another name.
+    """A loader that returns an existing module under another name.
 
     Args:
         home: The name of the module.
@@ -79,7 +79,7 @@ class Alias(Loader):
         self._spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module itself."""
+        """Return the existing module."""
         module = import_module(self.home)
         self._spec = module.__spec__
         parent, _, child = self.home.rpartition(".")
@@ -87,18 +87,18 @@ class Alias(Loader):
         return module
 
     def get_code(self, name: str) -> CodeType | None:
-        """The module's code, which ``python -m`` runs."""
+        """The module's code, for ``python -m``."""
         spec = find_spec(self.home)
         loader: Any = None if spec is None else spec.loader
         return None if loader is None else loader.get_code(self.home)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is; Python has given it another specification."""
+        """Restore the module's own spec, which the import system has replaced."""
         module.__spec__ = self._spec
 
 
 class KeepingModule(ModuleType):
-    """A module whose functions stay when a submodule of the same name is imported."""
+    """A module whose functions are not replaced by imports of submodules of the same name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         old = self.__dict__.get(name)
@@ -107,7 +107,7 @@ class KeepingModule(ModuleType):
 
 
 def keep_names(module: ModuleType, child: str) -> None:
-    """See to it that importing a submodule does not replace a function, such as ``gradcheck``."""
+    """Keep imports of submodules from replacing functions such as ``gradcheck``."""
     old = module.__dict__.get(child)
     if old is not None and not isinstance(old, ModuleType) and type(module) is ModuleType:
         module.__class__ = KeepingModule

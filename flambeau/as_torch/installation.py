@@ -13,21 +13,21 @@ from typing import Any
 import flambeau
 from flambeau.as_torch import class_names, pickles
 from flambeau.as_torch.finder import KeepingModule, TorchFinder, home_of, is_private
-from flambeau.core import naming
+from flambeau.core.support import naming
 
-# The folder with a package `torch`, and with what `importlib.metadata` says of it.
+# The folder with a package `torch` and its metadata for `importlib.metadata`.
 _FOLDER = str(Path(__file__).with_name("path"))
-# Tells processes that are started meanwhile that all has been said.
+# Tells child processes that the message has been printed.
 _QUIET = "FLAMBEAU_AS_TORCH"
 # Attributes that only `torch` has.
 _OWN = {"torch", "version"}
 
 
 class Torch(ModuleType):
-    """The module ``torch``: a name, a version, and otherwise what `flambeau` has.
+    """The module ``torch``: its own name and version, with the attributes of `flambeau`.
 
-    It has flambeau's attributes as its own, so that reading one is fast and compiled functions see
-    it change; `Original` keeps them equal. What flambeau imports lazily is added when asked for.
+    The attributes are copies, so that reading one is fast and compiled functions see changes;
+    `Original` keeps them equal. Lazily imported names are added on first use.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -46,7 +46,7 @@ class Torch(ModuleType):
         if name.startswith("__"):
             super().__setattr__(name, value)
         elif not (isinstance(value, ModuleType) and value.__name__ == home_of(f"torch.{name}")):
-            # Where Python binds a submodule, flambeau has what belongs there.
+            # The import system binds a submodule here; use flambeau's attribute instead.
             setattr(flambeau, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -57,7 +57,7 @@ class Torch(ModuleType):
 
 
 class Original(KeepingModule):
-    """`flambeau` itself, while there is a module ``torch`` that has its attributes."""
+    """The class of `flambeau` while a module ``torch`` mirrors its attributes."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -69,7 +69,7 @@ class Original(KeepingModule):
 
 
 def _mirror(original: ModuleType, names: Iterable[str]) -> None:
-    """Give ``torch`` the attributes of `flambeau` that have these names, or take them away."""
+    """Copy the attributes of these names from `flambeau` to ``torch``, or delete them."""
     torch = sys.modules.get("torch")
     if not isinstance(torch, Torch):
         return
@@ -81,10 +81,10 @@ def _mirror(original: ModuleType, names: Iterable[str]) -> None:
 
 
 def install_as_torch() -> ModuleType:
-    """Let ``import torch``, and everything below it, be flambeau from now on.
+    """Make ``import torch`` and imports of its submodules resolve to flambeau.
 
-    A PyTorch that is installed stays as it is and is not seen, in processes that are started
-    meanwhile neither. Says so once, on the standard error. May be called several times.
+    An installed PyTorch is not modified, and is hidden from this process and its children. Prints
+    one message to the standard error. May be called several times.
 
     Returns:
         The module ``torch``.
@@ -111,7 +111,7 @@ def install_as_torch() -> ModuleType:
 
 
 def uninstall_as_torch() -> None:
-    """Undo `install_as_torch`; modules that have imported ``torch`` keep what they have."""
+    """Undo `install_as_torch`; modules that have imported ``torch`` keep their references."""
     if not isinstance(sys.modules.get("torch"), Torch):
         return
     for name in [each for each in sys.modules if each == "torch" or each.startswith("torch.")]:
@@ -130,14 +130,14 @@ def uninstall_as_torch() -> None:
 
 
 def become_torch(name: str) -> None:
-    """Make the module ``name``, which is being imported, the module `Torch`."""
+    """Turn the module ``name``, which is being imported, into the module `Torch`."""
     from flambeau.as_torch import version
 
     _put_in_place()
     module = sys.modules[name]
     vars(module).pop("become_torch", None)
     module.__class__ = Torch
-    # Modules below torch are looked for by the finder only.
+    # Only the meta path finder locates submodules of torch.
     vars(module).update(__version__=version.__version__, __path__=[], version=version, torch=module)
     _mirror(flambeau, list(vars(flambeau)))
 

@@ -1,6 +1,6 @@
-"""Pickles of tensors under the name torch: calls of PyTorch's functions.
+"""Pickles of tensors under the name torch, as calls of PyTorch's functions.
 
-So PyTorch reads them, and here `private._utils` answers the same functions.
+PyTorch can read them; here `private._utils` defines the same functions.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flambeau.core.cell import is_abstract
+from flambeau.core.values.cell import is_abstract
 
 if TYPE_CHECKING:
-    from flambeau.core.tensor import Tensor
+    from flambeau.core.values.tensor import Tensor
 
 __all__: list[str] = []
 
 
 def reduced(tensor: Tensor) -> tuple[Any, ...]:
-    """The result of ``__reduce_ex__`` for a tensor that is no parameter."""
-    from flambeau.core.tensor import Tensor
+    """The result of ``__reduce_ex__`` for a tensor that is not a parameter."""
+    from flambeau.core.values.tensor import Tensor
 
     names = import_module("torch._utils")
     array = tensor._read()
@@ -30,8 +30,8 @@ def reduced(tensor: Tensor) -> tuple[Any, ...]:
         args = tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad
     else:
         build = names._rebuild_device_tensor_from_numpy
-        # A copy, since PyTorch shares the memory and may write to it. NumPy has no dtype for
-        # those of JAX's, whose numbers are all in float32.
+        # A copy, since PyTorch shares the memory and may write to it. NumPy lacks JAX's extension
+        # dtypes, whose values float32 represents exactly.
         values = np.array(array)
         values = values.astype(np.float32) if values.dtype.kind == "V" else values
         args = values, tensor.dtype, str(tensor.device), tensor.requires_grad

@@ -1,4 +1,4 @@
-"""Versions that compare with texts, tuples and numbers, as `torch.__version__` does."""
+"""Versions that compare with strings, tuples and numbers, like `torch.__version__`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["TorchVersion"]
 class TorchVersion(str):
     """A version as text that compares by its numbers: ``version >= "2.1"``, ``version >= (2, 1)``.
 
-    What follows the numbers, as in ``2.13.0+flambeau`` and ``2.14.0.dev1``, does not count.
+    Suffixes, as in ``2.13.0+flambeau`` and ``2.14.0.dev1``, are ignored.
 
     >>> TorchVersion("2.13.0+flambeau") >= "2.9"
     True
@@ -51,7 +51,7 @@ class TorchVersion(str):
 
 
 def _aligned(version: str, other: Any) -> tuple[list[int], list[int]]:
-    """The numbers of two versions, with zeros where one has fewer."""
+    """The numbers of two versions, padded with zeros to the same length."""
     ours, theirs = _numbers(version), _numbers(other)
     length = max(len(ours), len(theirs))
     return [*ours, *[0] * (length - len(ours))], [*theirs, *[0] * (length - len(theirs))]

@@ -1,10 +1,10 @@
-"""`torch.version`, where flambeau stands in."""
+"""`torch.version` under flambeau."""
 
 from flambeau.as_torch.torch_version import TorchVersion
 
 __version__ = TorchVersion("2.13.0+flambeau")
 
-#: As `flambeau.version` has them: JAX brings its own.
+#: Like `flambeau.version`: JAX brings its own CUDA.
 cuda: str | None = None
 hip: str | None = None
 xpu: str | None = None

@@ -1,4 +1,17 @@
-"""Gradients: the public face of the tape."""
+"""Gradients: the public interface of the tape.
+
+Promise: PyTorch's functions and classes on the tape of `core`. May import `core`, `random` and
+`ops`.
+
+- `backward.py` starts the engine; `grad_mode.py` switches recording.
+- `function.py` has custom Functions, with their context, their node, second derivatives through
+  saved tensors, ``jvp``, ``vmap``, and gradients inside JAX's transformations in files beside it.
+- `forward_ad.py` opens dual levels and gives tensors tangents; `core/tape/forward.py` passes these
+  on. A transformation of `func` is one operator for a level around it: its tangent is `jax.jvp` of
+  the whole. `func.jvp` itself does not use levels, since JAX's transformations nest.
+- `functional.py` has Jacobians and Hessians by the tape; `gradcheck.py`, comparisons with finite
+  differences.
+"""
 
 from importlib import import_module as _import_module
 from typing import Any as _Any

@@ -1,10 +1,10 @@
-"""Finding the operator behind a gradient that fails or is not a number."""
+"""Finding the operator behind a gradient that fails or is NaN."""
 
 from __future__ import annotations
 
-from flambeau.core import anomaly
-from flambeau.core.modes import ContextDecorator
-from flambeau.core.settings import setting
+from flambeau.core.support.modes import ContextDecorator
+from flambeau.core.support.settings import setting
+from flambeau.core.tape import anomaly
 
 __all__ = [
     "detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly",
@@ -12,14 +12,14 @@ __all__ = [
 
 
 class set_detect_anomaly(ContextDecorator):
-    """Switch the watch over gradients on or off, at once, or for a ``with`` block.
+    """Switch anomaly detection on or off, at once or for a ``with`` block.
 
-    While it is on, every node remembers the lines that led to it. When a node raises an error in
-    backward, or gives nan, the error has a note that shows those lines. The watch is for all
-    threads, and slows everything down: use it to find an error, not to train.
+    While it is on, every node remembers the lines that led to it. If a node raises an error in
+    backward, or gives nan, the error has a note with these lines. Detection applies to all threads
+    and slows everything down: use it to find an error, not to train.
 
     Args:
-        mode: Whether to watch.
+        mode: Whether detection is on.
         check_nan: Whether a nan among the gradients of a node is an error.
     """
 
@@ -39,7 +39,7 @@ class set_detect_anomaly(ContextDecorator):
 
 
 class detect_anomaly(ContextDecorator):
-    """Watch over gradients inside a ``with`` block; see `set_detect_anomaly`.
+    """Detect anomalies inside a ``with`` block; see `set_detect_anomaly`.
 
     >>> import flambeau
     >>> x = flambeau.tensor(0.0, requires_grad=True)
@@ -73,11 +73,11 @@ class detect_anomaly(ContextDecorator):
 
 @setting
 def is_anomaly_enabled() -> bool:
-    """Whether gradients are watched over."""
+    """Whether anomaly detection is on."""
     return anomaly.enabled
 
 
 @setting
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether a nan among gradients would be an error."""
+    """Whether a nan among gradients is an error."""
     return anomaly.check_nan

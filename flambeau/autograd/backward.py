@@ -1,4 +1,4 @@
-"""The public face of the engine: `backward` and `grad`."""
+"""The public interface of the engine: `backward` and `grad`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import jax
 import numpy as np
 
 from flambeau.autograd.graph import GradientEdge
-from flambeau.core import tape
-from flambeau.core.engine import Backward
-from flambeau.core.fusion.deferred import ARRAYS
 from flambeau.core.fusion.stream import here
-from flambeau.core.modes import modes
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
-from flambeau.core.upload import beside
-from flambeau.core.warning import warn
-from flambeau.ops.shape import stack
+from flambeau.core.operators.op import function
+from flambeau.core.programs.deferred import ARRAYS
+from flambeau.core.support.modes import modes
+from flambeau.core.support.warning import warn
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.engine import Backward
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import beside
+from flambeau.ops.shapes.shape import stack
 
 __all__ = ["backward", "grad"]
 
@@ -36,18 +36,18 @@ def backward(
     """Compute the gradients of ``tensors`` and add them to the ``.grad`` of the leaves.
 
     Args:
-        tensors: What to differentiate.
+        tensors: The tensors to differentiate.
         grad_tensors: Their cotangents, of the same shapes; may be left out for real tensors of one
             element, and means 1 there.
-        retain_graph: Keep what the nodes saved, so that a second backward is possible; by default
-            only with ``create_graph``.
-        create_graph: Record the gradients' own computation, for gradients of gradients.
+        retain_graph: Keep the saved values of the nodes, so that a second backward is possible; by
+            default only with ``create_graph``.
+        create_graph: Record the computation of the gradients, for gradients of gradients.
         grad_variables: ``grad_tensors`` under its older name, which warns.
         inputs: Accumulate into these tensors only; those that are no leaves retain their gradient.
 
     Raises:
         RuntimeError: A tensor does not require grad; a cotangent is missing or of the wrong shape;
-            ``inputs`` is empty; or what the nodes saved has been freed by an earlier backward.
+            ``inputs`` is empty; or an earlier backward has freed the saved values of the nodes.
 
     >>> import flambeau
     >>> x = flambeau.tensor([1.0, 2.0], requires_grad=True)
@@ -85,17 +85,17 @@ def grad(
     """The gradients of ``outputs`` with respect to ``inputs``, without touching any ``.grad``.
 
     Args:
-        outputs: What to differentiate.
-        inputs: What to differentiate by.
+        outputs: The tensors to differentiate.
+        inputs: The tensors to differentiate with respect to.
         grad_outputs: The cotangents of ``outputs``; may be left out for real tensors of one
             element.
-        retain_graph: Keep what the nodes saved; by default only with ``create_graph``.
-        create_graph: Record the gradients' own computation.
-        only_inputs: Says nothing: other leaves never get a gradient.
+        retain_graph: Keep the saved values of the nodes; by default only with ``create_graph``.
+        create_graph: Record the computation of the gradients.
+        only_inputs: Ignored: other leaves never get a gradient.
         allow_unused: Give ``None`` for an input that the outputs do not depend on, instead of an
             error. By default the value of ``materialize_grads``.
         is_grads_batched: Each of ``grad_outputs`` has a leading batch dimension, and so has each
-            result: the gradients for every one of the cotangents, computed together.
+            result: the gradients for all cotangents, computed together.
         materialize_grads: Give zeros instead of ``None``.
 
     Raises:
@@ -172,8 +172,8 @@ def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any
 def _batched_by_rows(
     outputs: tuple[Any, ...], batches: tuple[Any, ...], options: dict[str, Any]
 ) -> list[Any]:
-    # A batched trace cannot stay on the tape, so rows run one by one if they are to be recorded;
-    # or if they may have tangents.
+    # A batched trace cannot stay on the tape, so rows run one by one if they are recorded, or if
+    # they may have tangents.
     rows = [*zip(*(each.unbind(0) for each in batches), strict=True)]
     found = []
     for place, row in enumerate(rows, 1):
@@ -203,7 +203,7 @@ def _described(source: Any) -> str:
 
 
 def _leaf(source: Any) -> Any:
-    """The edge that `backward` accumulates into."""
+    """The edge whose gradient `backward` accumulates."""
     if isinstance(source, Tensor):
         source.retain_grad()
     return _target(source)
@@ -221,7 +221,7 @@ def _target(source: Any) -> Any:
 
 
 def _roots(outputs: tuple[Any, ...], grad_outputs: Any) -> list[Any]:
-    """The edges to start from, with their cotangents."""
+    """The edges where backward starts, with their cotangents."""
     given = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients for them")
@@ -266,7 +266,7 @@ def _cotangent(place: int, output: Any, given: Any) -> Tensor:
 
 
 def _implicit(output: Any) -> Tensor:
-    """The cotangent 1 of a real scalar."""
+    """The default cotangent of a real scalar: 1."""
     if isinstance(output, GradientEdge):
         raise RuntimeError("the gradient of an edge cannot be created implicitly: pass it")
     array = output._read()
@@ -298,8 +298,8 @@ def _backward_of_one(
 
     Args:
         gradient: The cotangent of this tensor; may be left out for a real tensor of one element.
-        retain_graph: Keep what the nodes saved, so that a second backward is possible.
-        create_graph: Record the gradients' own computation.
+        retain_graph: Keep the saved values of the nodes, so that a second backward is possible.
+        create_graph: Record the computation of the gradients.
         inputs: Accumulate into these tensors only.
     """
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)

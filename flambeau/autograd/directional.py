@@ -1,4 +1,4 @@
-"""Derivatives of a function along directions, in forward mode: one direction, or many at once."""
+"""Derivatives of a function along directions, in forward mode: one, or several at once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import jax
 
 from flambeau.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from flambeau.core.forward import zeros_like
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture
+from flambeau.core.tape.forward import zeros_like
+from flambeau.core.tape.transform import Capture
+from flambeau.core.values.tensor import Tensor
 from flambeau.random.drawing import Descent
 
 _Function = Callable[..., Any]
@@ -20,13 +20,14 @@ def along(func: _Function, args: Sequence[Any], directions: dict[int, Any]) -> l
     """The outputs of a function, each with its derivative along a direction.
 
     Args:
-        func: Takes the arguments; gives a Tensor, or a tuple or list that holds Tensors.
-        args: Its arguments. Those that require grad are leaves of their own inside.
-        directions: For some arguments, by place, an array of the same shape.
+        func: A function of the arguments that returns a Tensor, or a tuple or list that holds
+            Tensors.
+        args: Its arguments. Arguments that require grad are separate leaves inside.
+        directions: By argument number, an array of the argument's shape.
 
     Returns:
-        For each output a Tensor and the Tensor of its derivative; for what is no Tensor, that and
-        ``None``.
+        For each output a Tensor and the Tensor of its derivative; for an output that is not a
+        Tensor, the output and ``None``.
     """
     given = [_own(each) for each in args]
     with dual_level():
@@ -43,13 +44,13 @@ def along_all(
     directions: dict[int, Any],
     chosen: Callable[[list[Any]], Sequence[Any]],
 ) -> tuple[Any, ...]:
-    """`along` many directions, which are the first dimension of each array, in one run.
+    """`along` several directions, stacked in the first dimension of each array, in one run.
 
     Args:
         func: See `along`.
         args: See `along`.
         directions: See `along`.
-        chosen: Takes what `along` gives; gives Tensors.
+        chosen: Takes the result of `along`; gives Tensors.
 
     Returns:
         The arrays of these, stacked.
@@ -65,7 +66,7 @@ def along_all(
 
 
 def _own(argument: Any) -> Any:
-    """An argument that requires grad as a leaf of the run's own; anything else as it is."""
+    """An argument that requires grad as a separate leaf; any other argument unchanged."""
     if not isinstance(argument, Tensor) or not argument.requires_grad:
         return argument
     own = Tensor._wrap(argument.detach()._read())

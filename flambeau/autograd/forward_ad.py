@@ -1,4 +1,4 @@
-"""Forward-mode differentiation of what runs inside a block: dual numbers made of tensors.
+"""Forward-mode differentiation inside a block: tensors as dual numbers.
 
 >>> import flambeau
 >>> from flambeau.autograd import forward_ad
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from flambeau.core.dual import Level, suspended, tangent_of
-from flambeau.core.modes import ContextDecorator, modes
-from flambeau.core.steps import Reshape
-from flambeau.core.tensor import Tensor
-from flambeau.core.viewing import make_view
+from flambeau.core.operators.viewing import make_view
+from flambeau.core.support.modes import ContextDecorator, modes
+from flambeau.core.values.dual import Level, suspended, tangent_of
+from flambeau.core.values.steps import Reshape
+from flambeau.core.values.tensor import Tensor
 
 __all__ = [
     "UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual",
@@ -39,7 +39,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def enter_dual_level() -> int:
-    """Begin to differentiate forward on this thread; `dual_level` does it for a block.
+    """Start forward-mode differentiation on this thread; `dual_level` does it for a block.
 
     Returns:
         The level, always 0: levels do not nest.
@@ -57,7 +57,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level that `enter_dual_level` began; its tangents are gone.
+    """End the level that `enter_dual_level` began, and drop its tangents.
 
     Raises:
         RuntimeError: No level is open, or ``level`` is another.
@@ -73,15 +73,15 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level(ContextDecorator):
-    """A block in which operators on this thread pass tangents on.
+    """A block in which operators on this thread propagate tangents.
 
-    Make dual tensors with `make_dual`, compute with them, and take the results apart with
-    `unpack_dual`, all inside the block; after it there are no tangents. Gradients computed inside
-    by `autograd.grad` have tangents too, and tangents have gradients where something requires grad.
-    `no_grad` does not stop tangents, `inference_mode` does.
+    Make dual tensors with `make_dual`, compute with them, and unpack the results with
+    `unpack_dual`, all inside the block, which drops the tangents at its end. Gradients computed
+    inside by `autograd.grad` have tangents too, and tangents have gradients where something
+    requires grad. `no_grad` does not stop tangents, `inference_mode` does.
 
-    Levels do not nest; `flambeau.func.jvp` does. A compiled function that is called inside runs
-    eagerly, with a warning; the block may stand inside the compiled function.
+    Levels do not nest; use `flambeau.func.jvp` for that. A compiled function that is called inside
+    runs eagerly, with a warning; a compiled function may contain the block.
 
     Raises:
         RuntimeError: A level is open already.
@@ -108,8 +108,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
 
     Args:
         tensor: The values, floating point or complex.
-        tangent: The direction, of the same shape; converted to the dtype of ``tensor``. The dual
-            tensor holds on to it: writing in place to the one writes to the other.
+        tangent: The direction, of the same shape; converted to the dtype of ``tensor``. Both share
+            memory: an in-place write to one writes to the other.
         level: The level that is open, which is 0.
 
     Raises:
@@ -154,10 +154,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """A dual tensor's values, as a view without a tangent, and its tangent as it is.
+    """A dual tensor's values, as a view without a tangent, and its tangent unchanged.
 
     Args:
-        tensor: Any tensor; one without a tangent has ``None`` for it.
+        tensor: Any tensor; without a tangent, the second result is ``None``.
         level: The level that is open, which is 0.
 
     Raises:
@@ -183,10 +183,10 @@ def _view_of(tensor: Tensor) -> Any:
 
 
 class _set_fwd_grad_enabled(ContextDecorator):
-    """Let operators pass tangents on or not, at once, or for a ``with`` block.
+    """Switch the propagation of tangents on or off, at once or for a ``with`` block.
 
     Args:
-        mode: Whether they do; without an open level they never do.
+        mode: Whether operators propagate tangents; without an open level they never do.
     """
 
     def __init__(self, mode: bool) -> None:
@@ -206,5 +206,5 @@ class _set_fwd_grad_enabled(ContextDecorator):
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether operators pass tangents on."""
+    """Whether operators propagate tangents."""
     return modes.level is None or modes.dual is not None

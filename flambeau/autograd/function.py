@@ -1,4 +1,4 @@
-"""Operators with a gradient of their own: `Function`, `once_differentiable`."""
+"""Operators with a custom gradient: `Function`, `once_differentiable`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from flambeau.autograd.function_jax import is_transformed, known_to_jax
 from flambeau.autograd.function_jvp import Marks, push_tangents
 from flambeau.autograd.function_node import BackwardCFunction, Form
 from flambeau.autograd.function_vmap import defines_vmap
-from flambeau.core import dual, packing, tape
-from flambeau.core.kernel import INEXACT
-from flambeau.core.modes import enable_grad, modes, no_grad
-from flambeau.core.node import Node
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import lifted
-from flambeau.core.viewing import guarded_view
-from flambeau.core.warning import warn
-from flambeau.core.writing import put
+from flambeau.core.kernels.kernel import INEXACT
+from flambeau.core.operators.viewing import guarded_view
+from flambeau.core.operators.writing import put
+from flambeau.core.support.modes import enable_grad, modes, no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape import packing
+from flambeau.core.tape.node import Node
+from flambeau.core.tape.transform import lifted
+from flambeau.core.values import dual
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]
 
@@ -51,7 +53,7 @@ class Function:
     tensor(12.)
     """
 
-    #: Says that there is no `vmap`; JAX batches what forward and backward are made of anyway.
+    #: Declares that there is no `vmap`; JAX batches the operations of forward and backward anyway.
     generate_vmap_rule: bool = False
 
     _backward_cls: type[BackwardCFunction]
@@ -75,7 +77,7 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Compute the operator; nothing in here is recorded.
+        """Compute the operator; operators inside are not recorded.
 
         Either ``forward(ctx, *args)``, or ``forward(*args)`` together with `setup_context`.
 
@@ -108,7 +110,8 @@ class Function:
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of forward's outputs from those of its arguments, for forward mode.
 
-        Called right after forward, where ``ctx.saved_tensors`` are those of `save_for_forward`.
+        Called right after forward, when ``ctx.saved_tensors`` are the tensors of
+        `save_for_forward`.
 
         Args:
             ctx: The context that forward filled.
@@ -126,8 +129,8 @@ class Function:
     def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
         """Compute a batch under `flambeau.func.vmap`, in place of `forward`.
 
-        Only where there is a `setup_context`, and where JAX's own batching is not what is wanted.
-        Gradients are those of `backward` of each example.
+        Needs a `setup_context`. Define it only to replace JAX's own batching. Gradients come from
+        `backward` for each example.
 
         Args:
             info: Has the attributes ``batch_size`` and ``randomness``.
@@ -139,7 +142,7 @@ class Function:
         """
         raise NotImplementedError("vmap is not defined")
 
-    # PyTorch's second name for it. Which of the two a subclass defines is looked up.
+    # PyTorch's second name for backward. A subclass may define either.
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for `backward`."""
@@ -174,7 +177,7 @@ class _Call:
         needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in self.args])
         self.ctx = FunctionCtx(needs)
         self.recorded = modes.grad_enabled and any(needs)
-        # Taken now, since forward may write to its inputs.
+        # Computed now, since forward may write to its inputs.
         self.edges = tuple([tape.edge_of(each) for each in self.args if isinstance(each, Tensor)])
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -192,7 +195,7 @@ class _Call:
         return bound.args[len(lead) :]
 
     def run(self) -> Any:
-        """The outputs, recorded."""
+        """The outputs, with their node recorded."""
         with dual.suspended():
             returned = self._forward()
         results = returned if isinstance(returned, tuple) else (returned,)
@@ -208,7 +211,7 @@ class _Call:
         return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
 
     def _forward(self) -> Any:
-        # no_grad in here concerns the tape only; JAX learns of the gradient in another way.
+        # no_grad in here affects the tape only; JAX gets the gradient in another way.
         is_of_jax = getattr(modes.inside, "is_of_jax", False)
         if is_of_jax:
             modes.inside.is_of_jax = False
@@ -227,7 +230,7 @@ class _Call:
                 modes.inside.is_of_jax = True
 
     def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The results of forward, as ones that JAX differentiates by backward."""
+        """The results of forward, which JAX differentiates by calling backward."""
         known = known_to_jax(self.cls, self.ctx, self.args, results)
         counterparts = {
             id(a): b for a, b in zip(results, known, strict=True) if isinstance(a, Tensor)
@@ -280,7 +283,7 @@ class _Call:
         return outputs
 
     def _kept(self, arg: Any, results: Sequence[Any]) -> Any:
-        """An argument; a reference to one that the call does not keep, or that would keep it."""
+        """An argument, or a weak reference if the call must not keep it alive."""
         if not isinstance(arg, Tensor):
             return arg
         is_kept = _contains(self.ctx.to_save, arg) and packing.hooks() is None
@@ -298,7 +301,8 @@ class _Call:
             written._grad_fn, written._output_nr, written._requires_grad = node, number, True
             with enable_grad():
                 return put(result, written, f"{self.cls.__name__}.apply")
-        # Tensors that exist outside this call, or follow another's history, stay as they are.
+        # Tensors that exist outside this call, or follow another tensor's history, are returned
+        # unchanged.
         if result._view is not None or result.requires_grad or _contains(self.args, result):
             result = guarded_view(result, self.cls.__name__)
         result._grad_fn, result._output_nr, result._requires_grad = node, number, True
@@ -323,7 +327,7 @@ def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
 
 
 class _Once(Node):
-    """Ends the tape behind gradients that cannot be differentiated again."""
+    """Ends the tape at gradients that cannot be differentiated again."""
 
     __slots__ = ()
 
@@ -339,7 +343,7 @@ class _Once(Node):
 
 
 class InplaceFunction(Function):
-    """PyTorch's base of functions that may work in place.
+    """PyTorch's base class of functions that may write in place.
 
     Args:
         inplace: Kept as an attribute.
@@ -351,9 +355,9 @@ class InplaceFunction(Function):
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a backward that computes with other means than recorded operators.
+    """Decorate a backward that uses other operations than recorded operators.
 
-    It runs without recording, and its gradients cannot be differentiated again.
+    The backward runs without recording, and its gradients cannot be differentiated again.
     """
 
     @functools.wraps(fn)

@@ -1,7 +1,7 @@
 """Second derivatives through the tensors that a custom Function's forward computes and saves.
 
-Nothing in forward is recorded, so such a tensor would be a constant to a backward that is recorded
-itself. When a gradient reaches it there, forward is computed once more, recorded.
+Forward is not recorded, so such a tensor would be a constant in a recorded backward. If a gradient
+reaches it there, forward runs again, recorded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.autograd.backward import grad
-from flambeau.core import tape
-from flambeau.core.kernel import INEXACT
-from flambeau.core.layout import strided
-from flambeau.core.modes import enable_grad
-from flambeau.core.node import Edge, Node
-from flambeau.core.tensor import Tensor
-from flambeau.ops.known import is_unknown
+from flambeau.core.devices.layout import strided
+from flambeau.core.kernels.kernel import INEXACT
+from flambeau.core.support.modes import enable_grad
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.node import Edge, Node
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import is_unknown
 from flambeau.random import fork_rng
 
 
@@ -29,10 +29,11 @@ class Again(Node):
 
     Args:
         name: The Function's name, for messages.
-        forward: Gives what forward saves for arguments like the call's.
-        args: The arguments of the call, of Tensors that it does not keep otherwise a reference.
-        edges: Where the gradient of each Tensor among them goes.
-        place: Which of the saved tensors it is.
+        forward: Returns the tensors that forward saves for arguments like the call's.
+        args: The arguments of the call; a weak reference to each Tensor that the call does not keep
+            otherwise.
+        edges: The edge of each Tensor among them.
+        place: The index among the saved tensors.
 
     Attributes:
         array: Its elements, once they have been unpacked.
@@ -77,7 +78,7 @@ class Again(Node):
     def _args(self) -> list[Any]:
         args = [each() if isinstance(each, weakref.ref) else each for each in self.args]
         tensors = [each for each in args if isinstance(each, Tensor)]
-        # As many as there were, and none written to.
+        # The same number of tensors as before, none of them overwritten.
         if [tape.edge_of(each) for each in tensors] != [*self.edges]:
             raise self._error("an argument of forward is not there any more, or was written to")
         return args
@@ -98,13 +99,13 @@ class Again(Node):
         )
 
     def tensor(self, array: Any) -> Tensor:
-        """The saved tensor, with this as its history."""
+        """The saved tensor, with this node as its history."""
         self.array = array
         return tape.saved_tensor(array, (self, 0))
 
 
 def _is_near(left: np.ndarray, right: np.ndarray) -> bool:
-    """Whether two arrays are equal up to rounding, which another gear may change."""
+    """Whether two arrays are equal up to rounding, which may differ between gears."""
     close = float(jnp.finfo(left.dtype).eps) ** 0.5
     wide = np.complex128 if left.dtype.kind == "c" else np.float64
     left, right = left.astype(wide), right.astype(wide)

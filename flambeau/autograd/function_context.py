@@ -7,13 +7,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from flambeau.core import packing, tape
-from flambeau.core.dual import restore_tangents
-from flambeau.core.layout import strided
-from flambeau.core.modes import modes
-from flambeau.core.node import Node
-from flambeau.core.saved_values import hooks_again
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.layout import strided
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape import packing
+from flambeau.core.tape.node import Node
+from flambeau.core.tape.saved_values import hooks_again
+from flambeau.core.values.dual import restore_tangents
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["FunctionCtx"]
 
@@ -25,7 +26,7 @@ class FunctionCtx:
 
     Attributes:
         needs_input_grad: For each argument of forward, whether its gradient is wanted.
-        saved_tensors: In backward, what `save_for_backward` was given.
+        saved_tensors: In backward, the arguments of `save_for_backward`.
         materialize_grads: See `set_materialize_grads`.
     """
 
@@ -41,9 +42,9 @@ class FunctionCtx:
         self._node: weakref.ref[Node] | None = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, where `saved_tensors` gives them.
+        """Save tensors for backward, which reads them as `saved_tensors`.
 
-        In-place writes to them after forward do not change what backward sees.
+        In-place writes to them after forward do not change the saved values.
 
         Raises:
             TypeError: An argument is neither a Tensor nor ``None``.
@@ -52,7 +53,7 @@ class FunctionCtx:
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for the ``jvp`` method, where `saved_tensors` gives them.
+        """Save tensors for the ``jvp`` method, which reads them as `saved_tensors`.
 
         Raises:
             TypeError: An argument is neither a Tensor nor ``None``.
@@ -61,25 +62,25 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward writes in place. It must return each of them.
+        """Declare which inputs forward writes in place. It must return each of them.
 
         Raises:
-            TypeError: An argument is no Tensor.
+            TypeError: An argument is not a Tensor.
         """
         _check_tensors("mark_dirty", tensors)
         self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs take no gradient; backward gets zeros for them.
+        """Declare which outputs take no gradient; backward gets zeros for them.
 
         Raises:
-            TypeError: An argument is no Tensor.
+            TypeError: An argument is not a Tensor.
         """
         _check_tensors("mark_non_differentiable", tensors)
         self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or ``None`` where there is no gradient."""
+        """Choose whether backward gets zeros (the default) or ``None`` for missing gradients."""
         self.materialize_grads: bool = bool(value)
 
     @property
@@ -87,7 +88,7 @@ class FunctionCtx:
         """The tensors given to `save_for_backward`, each at its place on the tape.
 
         Raises:
-            RuntimeError: A backward that did not keep the graph has freed them.
+            RuntimeError: A backward without ``retain_graph`` has freed them.
         """
         if self._saved_in_jvp is not None:
             return self._saved_in_jvp
@@ -104,7 +105,7 @@ class FunctionCtx:
 
     @contextlib.contextmanager
     def _for_jvp(self) -> Iterator[None]:
-        """A block in which `saved_tensors` are those saved for the ``jvp`` method."""
+        """A block in which `saved_tensors` are the tensors saved for the ``jvp`` method."""
         self._saved_in_jvp = self.saved_for_forward
         try:
             yield
@@ -122,10 +123,10 @@ class FunctionCtx:
 
         Args:
             results: What forward returned.
-            outputs: What the caller gets for each of them.
+            outputs: The tensor that the caller gets for each result.
             node: The node of the call.
-            again: Gives the `function_again.Again` of a tensor to save, by its place among them;
-                ``None`` for one that has a history or needs none.
+            again: Returns the `function_again.Again` of a tensor to save, by its index; ``None``
+                for a tensor that has a history or needs none.
         """
         self._node = weakref.ref(node)
         numbers = {
@@ -139,15 +140,16 @@ class FunctionCtx:
                 for place, each in enumerate(self.to_save)
             ]
         )
-        # An output that is kept as a tensor would keep its node, and the node this context.
+        # If this context kept an output as a tensor, the output would keep its node, and the node
+        # this context.
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
 
     def _restore(self, arrays: Sequence[Any]) -> None:
-        """Let `saved_tensors` give tensors of these arrays, which have no history."""
+        """Make `saved_tensors` return tensors of these arrays, without history."""
         self._packed = tuple([None if each is None else _Packed(each) for each in arrays])
 
     def hook_saved(self, place: int, hooks: packing.Hooks) -> None:
-        """See `flambeau.core.saved_values.SavedTensor.register_hooks`."""
+        """See `flambeau.core.tape.saved_values.SavedTensor.register_hooks`."""
         node = None if self._node is None else self._node()
         packed = list(self._packed or ())
         if not packed:
@@ -179,8 +181,8 @@ class _Packed(NamedTuple):
     Attributes:
         array: Its elements at the end of forward.
         tensor: The tensor itself; ``None`` for an output of the function.
-        edge: Where the gradient of ``tensor`` goes.
-        output_nr: Which output it is.
+        edge: The edge of ``tensor``.
+        output_nr: The index among the outputs.
         again: The `function_again.Again` of a tensor that forward computed, its history in a
             recorded backward.
     """
@@ -192,7 +194,7 @@ class _Packed(NamedTuple):
     again: Any = None
 
     def unpack(self, node: Node | None) -> Tensor:
-        """The tensor as it was; ``node`` is the function's own."""
+        """The tensor as it was saved; ``node`` is the function's own."""
         tensor = self.tensor
         if tensor is None:
             edge = None if node is None else (node, self.output_nr)
@@ -208,7 +210,7 @@ class _Sparse(NamedTuple):
     """A saved sparse tensor.
 
     Attributes:
-        tensor: The tensor, for its positions.
+        tensor: The tensor, for its indices.
         values: Its values.
     """
 
@@ -216,17 +218,17 @@ class _Sparse(NamedTuple):
     values: _Packed | _Hooked
 
     def unpack(self, node: Node | None) -> Tensor:
-        """The tensor as it was; ``node`` is the function's own."""
+        """The tensor as it was saved; ``node`` is the function's own."""
         return self.tensor.with_values(self.values.unpack(node))
 
 
 class _Hooked(NamedTuple):
-    """A saved tensor in the form that `saved_tensors_hooks` has given it.
+    """A saved tensor in the form that `saved_tensors_hooks` returned.
 
     Attributes:
-        packed: That form.
-        edge: Where the gradient of the tensor goes; ``None`` for an output of the function.
-        output_nr: Which output it is, if it is one.
+        packed: The packed object.
+        edge: The edge of the tensor; ``None`` for an output of the function.
+        output_nr: The index among the outputs, if it is an output.
     """
 
     packed: packing.Packed
@@ -235,7 +237,7 @@ class _Hooked(NamedTuple):
     again: Any = None
 
     def unpack(self, node: Node | None) -> Tensor:
-        """The tensor as it was; ``node`` is the function's own."""
+        """The tensor as it was saved; ``node`` is the function's own."""
         if self.again is not None and modes.grad_enabled:
             return self.again.tensor(self.packed.array())
         edge = self.edge
@@ -245,7 +247,7 @@ class _Hooked(NamedTuple):
 
 
 def _hooked(each: Any, hooks: packing.Hooks, node: Node | None) -> _Hooked | _Sparse:
-    """A saved tensor in the form that hooks give it; of a sparse one, the values."""
+    """A saved tensor in the form that hooks return; of a sparse tensor, the values are packed."""
     if isinstance(each, _Sparse):
         return each._replace(values=_hooked(each.values, hooks, node))
     if isinstance(each, _Hooked):

@@ -1,8 +1,8 @@
-"""A custom Function inside JAX's transformations: its gradient is told to JAX too.
+"""A custom Function inside JAX's transformations: JAX uses its gradient too.
 
-Where `jax.grad` or a mapped and recorded function differentiates, the tape plays no part, and JAX
-would differentiate what forward computes. So the results pass through a `jax.custom_vjp` on their
-way out, whose rule is the Function's backward.
+Under `jax.grad`, or in a mapped function that is recorded, the tape is not used, and JAX would
+differentiate the operations of forward. So the results pass through a `jax.custom_vjp` whose rule
+is the Function's backward.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from jax.core import Tracer
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_jvp import call_jvp, defines_jvp
 from flambeau.autograd.function_node import Form, checked_gradients, pick_backward
-from flambeau.core.inside import transformation
-from flambeau.core.kernel import INEXACT
-from flambeau.core.modes import enable_grad, modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.kernel import INEXACT
+from flambeau.core.support.modes import enable_grad, modes
+from flambeau.core.values.inside import transformation
+from flambeau.core.values.tensor import Tensor
 
 Arrays = tuple[Any, ...]
 
@@ -36,16 +36,16 @@ def is_transformed(args: Sequence[Any]) -> bool:
 def known_to_jax(
     cls: Any, ctx: FunctionCtx, args: Sequence[Any], results: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The results of forward, as ones that JAX differentiates by backward.
+    """The results of forward, which JAX differentiates by calling backward.
 
     Args:
         cls: The Function.
-        ctx: What forward has filled.
+        ctx: The context that forward filled.
         args: The arguments of forward.
-        results: What forward gave.
+        results: The results of forward.
 
     Returns:
-        The results, with another tensor in the place of each tensor.
+        The results, with each tensor replaced.
     """
     if modes.pushing and defines_jvp(cls):
         return _known_forward(cls, ctx, args, results)
@@ -63,7 +63,7 @@ def known_to_jax(
 def _known_forward(
     cls: Any, ctx: FunctionCtx, args: Sequence[Any], results: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """The results of forward, as ones that JAX differentiates by ``jvp``, forward and backward."""
+    """The results of forward, which JAX differentiates by ``jvp``, forward and backward."""
     kept = _Kept(ctx, ctx.saved_for_forward or ())
     takes = [isinstance(each, Tensor) and not _is_marked(ctx, each) for each in results]
 
@@ -110,10 +110,10 @@ def _tangent(argument: Tensor, tangent: Any) -> Tensor | None:
 
 
 class _Kept:
-    """The values that one call keeps: the arrays, which JAX must know of, and the rest.
+    """The values that one call keeps: arrays, which JAX must trace, and all others.
 
     Attributes:
-        arrays: The arrays of the tensors that forward saved, and of those that it set on ``ctx``.
+        arrays: The arrays of the tensors that forward saved or set on ``ctx``.
     """
 
     def __init__(self, ctx: FunctionCtx, saved: Sequence[Tensor | None]) -> None:
@@ -123,7 +123,7 @@ class _Kept:
         self.arrays = (tuple([None if each is None else each._read() for each in saved]), tensors)
 
     def context(self, arrays: Any, needs: tuple[bool, ...]) -> tuple[FunctionCtx, tuple[Any, ...]]:
-        """A context like that of the call, and the saved tensors, made of these arrays."""
+        """A context like the call's, and the saved tensors, made from these arrays."""
         saved, tensors = arrays
         ctx = FunctionCtx(needs)
         ctx.__dict__.update(self.settings)
@@ -133,12 +133,12 @@ class _Kept:
 
 
 class _Rule:
-    """How JAX differentiates one call.
+    """JAX's differentiation rule for one call.
 
-    JAX must be given everything that backward needs, so that it can differentiate that again.
+    JAX must be given everything that backward needs, so that it can differentiate backward again.
 
     Attributes:
-        kept: The arrays that forward saved, and those of the tensors that it set on ``ctx``.
+        kept: The arrays of the tensors that forward saved or set on ``ctx``.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class _Rule:
         self.kept = self.context.arrays
 
     def primal(self, inputs: Arrays, outputs: Arrays, kept: Any) -> Arrays:
-        """The results, which have been computed already."""
+        """The results, which are computed already."""
         return outputs
 
     def forward(self, inputs: Arrays, outputs: Arrays, kept: Any) -> tuple[Arrays, Any]:
@@ -160,7 +160,7 @@ class _Rule:
         return outputs, kept
 
     def backward(self, kept: Any, cotangents: Arrays) -> tuple[Any, ...]:
-        """The cotangents of what `primal` takes: the results and what was kept get none."""
+        """The cotangents of the arguments of `primal`; the results and the kept values get none."""
         ctx, _ = self.context.context(kept, self.needs)
         ctx._restore(kept[0])
         with enable_grad():

@@ -1,4 +1,4 @@
-"""The forward-mode side of a custom Function: calls its ``jvp`` and checks what that returns."""
+"""The forward mode of a custom Function: calls its ``jvp`` and checks the result."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_node import is_overridden
-from flambeau.core.dual import suspended, tangent_of
-from flambeau.core.forward import snapshots, zeros_like
-from flambeau.core.kernel import INEXACT
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.kernel import INEXACT
+from flambeau.core.support.modes import modes
+from flambeau.core.tape.forward import snapshots, zeros_like
+from flambeau.core.values.dual import suspended, tangent_of
+from flambeau.core.values.tensor import Tensor
 
 
 def defines_jvp(cls: Any) -> bool:
-    """Whether a Function says how it is differentiated forward."""
+    """Whether a Function defines a forward-mode derivative."""
     return is_overridden(cls, "jvp")
 
 
 class Marks(NamedTuple):
-    """The marks that forward has set on its context.
+    """The marks that forward set on its context.
 
     Attributes:
         saved: The tensors to save for backward.
@@ -34,7 +34,7 @@ class Marks(NamedTuple):
 
     @staticmethod
     def of(ctx: FunctionCtx) -> Marks:
-        """The marks that a context has now."""
+        """The present marks of a context."""
         return Marks(ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable)
 
 
@@ -46,19 +46,19 @@ def push_tangents(
     results: Sequence[Any],
     outputs: Sequence[Any],
 ) -> None:
-    """Give the outputs of one call tangents, if an argument is a dual tensor.
+    """Give the outputs of one call tangents if an argument is a dual tensor.
 
     Args:
         cls: The Function.
-        ctx: What forward has filled.
-        marks: What forward has told it.
+        ctx: The context that forward filled.
+        marks: The marks that forward set.
         args: The arguments of forward.
-        results: What forward returned.
-        outputs: What the call is to return for each of them.
+        results: The results of forward.
+        outputs: The tensor that the call returns for each result.
 
     Raises:
         NotImplementedError: The Function defines no ``jvp``.
-        RuntimeError: What ``jvp`` returns does not fit the outputs.
+        RuntimeError: The result of ``jvp`` does not fit the outputs.
     """
     level = modes.dual
     with suspended():
@@ -99,7 +99,7 @@ def push_tangents(
 
 
 def _save(level: Any, saved: Sequence[Any], results: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Remember the tangents of what the call has saved for backward."""
+    """Record the tangents of the tensors that the call saved for backward."""
     node = next((e._grad_fn for e in outputs if isinstance(e, Tensor) and e._grad_fn), None)
     if node is None:
         return
@@ -137,10 +137,10 @@ def call_jvp(
         cls: The Function.
         ctx: The call's context.
         given: For each argument its tangent, or ``None``.
-        outputs: What the call gave; ``None`` for what takes no tangent.
+        outputs: The outputs of the call; ``None`` for an output that takes no tangent.
 
     Raises:
-        RuntimeError: Their number, or their shapes, do not fit the outputs; one is no Tensor, or
+        RuntimeError: Their number, or their shapes, do not fit the outputs; one is not a Tensor, or
             belongs to an output without gradient.
     """
     with ctx._for_jvp():

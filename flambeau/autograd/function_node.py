@@ -1,4 +1,4 @@
-"""The node of a custom Function: runs its backward and checks what that returns."""
+"""The node of a custom Function: runs its backward and checks the result."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.autograd.function_context import FunctionCtx
-from flambeau.core.cell import abstract, is_abstract
-from flambeau.core.modes import kept_modes
-from flambeau.core.node import Edge, Node
-from flambeau.core.saved_values import SavedTensor
-from flambeau.core.tape import freed_error
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import kept_modes
+from flambeau.core.tape.node import Edge, Node
+from flambeau.core.tape.nodes import freed_error
+from flambeau.core.tape.saved_values import SavedTensor
+from flambeau.core.values.cell import abstract, is_abstract
+from flambeau.core.values.tensor import Tensor
 
 
 class Form(NamedTuple):
-    """Shape, dtype and place of a tensor, without its elements.
+    """Shape, dtype and device of a tensor, without its elements.
 
     Attributes:
         shape: The shape.
@@ -36,7 +36,7 @@ class Form(NamedTuple):
 
     @staticmethod
     def of(value: Any) -> Form | None:
-        """The form of a tensor; ``None`` for anything else."""
+        """The form of a tensor; ``None`` for any other value."""
         if not isinstance(value, Tensor):
             return None
         array = value._read()
@@ -55,11 +55,11 @@ class Form(NamedTuple):
 
 
 class BackwardCFunction(Node):
-    """A recorded call of a `Function`; attributes that forward set on ``ctx`` can be read here.
+    """A recorded call of a `Function`, with the attributes that forward set on ``ctx``.
 
     Attributes:
         ctx: The call's context.
-        inputs: The form of each argument, ``None`` for those that are no tensors.
+        inputs: The form of each argument; ``None`` for an argument that is not a tensor.
         results: The form of each output, likewise.
     """
 
@@ -86,7 +86,7 @@ class BackwardCFunction(Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        """The tensors that forward has saved, for hooks."""
+        """The tensors that forward saved, for hooks."""
         if self.ctx._packed is None:
             raise freed_error(self)
         return tuple([SavedTensor(self.ctx, i) for i in range(len(self.ctx._packed))])
@@ -120,7 +120,7 @@ def pick_backward(cls: Any) -> Any:
 
 
 def is_overridden(cls: Any, name: str) -> bool:
-    """Whether a subclass defines what `Function`, the last of the bases to have it, defines."""
+    """Whether a subclass overrides a method of `Function`, the last base to have it."""
     return sum(name in vars(base) for base in cls.__mro__) > 1
 
 
@@ -136,8 +136,8 @@ def checked_gradients(
         inputs: The form of each argument.
 
     Raises:
-        RuntimeError: Their number does not fit; a gradient is given for something that is no
-            tensor; it is no tensor itself; or its shape or dtype does not fit its input's.
+        RuntimeError: Their number does not fit; a gradient is given for an argument that is not a
+            tensor; a gradient is not a tensor; or its shape or dtype does not fit its input's.
     """
     grads = returned if isinstance(returned, tuple) else (returned,)
     surplus = grads[len(inputs) :]

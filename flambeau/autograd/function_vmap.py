@@ -1,4 +1,4 @@
-"""The ``vmap`` of a custom Function: what `flambeau.func.vmap` calls in place of its forward."""
+"""The ``vmap`` of a custom Function, which `flambeau.func.vmap` calls in place of forward."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.autograd.function_node import is_overridden
-from flambeau.core.inside import randomness
-from flambeau.core.tensor import Tensor
-from flambeau.core.tracers import constant
+from flambeau.core.values.inside import randomness
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.tracers import constant
 
 
 class VmapInfo(NamedTuple):
-    """The facts about the batch that the ``vmap`` of a Function gets.
+    """The information about the batch that the ``vmap`` of a Function gets.
 
     Attributes:
-        batch_size: How many examples there are.
+        batch_size: The number of examples.
         randomness: `flambeau.func.vmap`'s argument of that name.
     """
 
@@ -27,10 +27,10 @@ class VmapInfo(NamedTuple):
 
 
 def defines_vmap(cls: Any) -> bool:
-    """Whether a Function says how it computes batches.
+    """Whether a Function defines how it computes batches.
 
     Raises:
-        RuntimeError: It leaves that to ``generate_vmap_rule`` as well.
+        RuntimeError: It sets ``generate_vmap_rule`` as well.
     """
     if not is_overridden(cls, "vmap"):
         return False
@@ -45,12 +45,12 @@ def forward(cls: Any, args: Sequence[Any]) -> Any:
     """``cls.forward(*args)``, which a batched call replaces by ``cls.vmap``.
 
     Raises:
-        RuntimeError: What ``vmap`` returns does not fit what forward returns.
+        RuntimeError: The result of ``vmap`` does not fit the result of forward.
     """
     call = _Call(cls, args)
     mapped = jax.custom_batching.custom_vmap(call.single)
     mapped.def_vmap(call.batch)
-    # The derivative is the Function's own, which JAX is told of elsewhere.
+    # The derivative is the Function's own, which JAX gets elsewhere.
     arrays = [constant(each._read()) for each in args if isinstance(each, Tensor)]
     return call.returned(mapped(*arrays))
 
@@ -79,7 +79,7 @@ class _Call:
         return tuple([each._read() for each in results if isinstance(each, Tensor)])
 
     def batch(self, size: int, batched: list[bool], *arrays: Any) -> tuple[Any, Any]:
-        """The results of ``vmap``, with batches in front, and which results have any."""
+        """The results of ``vmap``, with batches in front, and which results have a batch."""
         remaining = iter(batched)
         in_dims = tuple(
             [0 if isinstance(each, Tensor) and next(remaining) else None for each in self.args]
@@ -103,7 +103,7 @@ class _Call:
         return tuple(moved), tuple([dim is not None for _, dim in pairs])
 
     def returned(self, arrays: Sequence[Any]) -> Any:
-        """These arrays as forward returned them."""
+        """These arrays in the structure of forward's result."""
         remaining = iter(arrays)
         results = [Tensor._wrap(next(remaining)) if e is None else e[0] for e in self.shown]
         return tuple(results) if self.is_tuple else results[0]

@@ -1,7 +1,7 @@
 """Derivatives of functions of tensors, by the tape: Jacobians, Hessians and their products.
 
-Functions take one Tensor or a tuple of them, and so do the results come: with one level of tuple
-for the outputs where there are several, and within it one for the inputs.
+Functions take one Tensor or a tuple of them. The results have the same structure: a tuple over the
+outputs if there are several, and inside it a tuple over the inputs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from flambeau.autograd.backward import grad
 from flambeau.autograd.directional import along_all
-from flambeau.core.modes import enable_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.upload import beside
-from flambeau.ops.shape import stack
+from flambeau.core.support.modes import enable_grad
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import beside
+from flambeau.ops.shapes.shape import stack
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -25,10 +25,10 @@ _Function = Callable[..., Any]
 
 
 def _is_tuple(value: Any, subject: str) -> tuple[bool, _Tensors]:
-    """Whether ``value`` is a tuple, and its tensors as one.
+    """Whether ``value`` is a tuple, and its tensors as a tuple.
 
     Raises:
-        TypeError: Something in it is no Tensor.
+        TypeError: Something in it is not a Tensor.
     """
     several = isinstance(value, tuple)
     tensors = value if several else (value,)
@@ -47,7 +47,7 @@ def _returned(several: bool, tensors: Sequence[Any]) -> Any:
 
 
 def _prepared(inputs: _Tensors, create_graph: bool) -> _Tensors:
-    """The inputs as tensors that gradients can be taken by, without touching the caller's."""
+    """The inputs as tensors to differentiate with respect to; the caller's are not changed."""
     if create_graph:
         return tuple([each.view_as(each) if each.requires_grad else _leaf(each) for each in inputs])
     return tuple([_leaf(each) for each in inputs])
@@ -109,7 +109,7 @@ def _beside(values: np.ndarray, tensor: Tensor) -> Tensor:
 
 
 def _basis(output: Tensor) -> Tensor:
-    """All tensors of the output's shape with one element 1 and the others 0."""
+    """All tensors of the output's shape that are 1 at one element and 0 elsewhere."""
     size = output.numel()
     rows = np.eye(size, dtype=output.dtype.numpy).reshape(size, *output.shape)
     return _beside(rows, output)
@@ -133,10 +133,10 @@ def jacobian(
     """The Jacobian of a function of tensors.
 
     Args:
-        func: Takes the inputs; gives a Tensor or a tuple of them.
+        func: A function of the inputs that returns a Tensor or a tuple of them.
         inputs: A Tensor or a tuple of them.
         create_graph: Record the computation, so that the result can be differentiated.
-        strict: Fail where an output does not depend on an input, instead of giving zeros.
+        strict: Fail if an output does not depend on an input, instead of giving zeros.
         vectorize: Compute all rows together rather than one after another.
         strategy: ``"reverse-mode"`` computes rows; ``"forward-mode"``, which needs ``vectorize``,
             columns, by `forward_ad`.
@@ -215,7 +215,7 @@ def _by_columns(func: _Function, inputs: _Tensors) -> tuple[bool, list[_Tensors]
     """The blocks of all outputs, from one forward derivative per element of the inputs.
 
     Returns:
-        Whether ``func`` gives a tuple, and the blocks.
+        Whether ``func`` returns a tuple, and the blocks.
     """
     is_several: list[bool] = []
 
@@ -239,7 +239,7 @@ def _last_first(columns: Any, shape: tuple[int, ...]) -> Tensor:
 class _pulled_back:
     """The gradients of some outputs as a recorded, linear function of their cotangents.
 
-    Differentiating that function by the cotangents gives directional derivatives.
+    Its derivatives with respect to the cotangents are directional derivatives.
     """
 
     def __init__(self, outputs: _Tensors, inputs: _Tensors, strict: bool = False) -> None:
@@ -259,10 +259,10 @@ def hessian(
     """The Hessian of a scalar function of tensors.
 
     Args:
-        func: Takes the inputs; gives a Tensor of one element.
+        func: A function of the inputs that returns a Tensor of one element.
         inputs: A Tensor or a tuple of them.
         create_graph: Record the computation, so that the result can be differentiated.
-        strict: Fail where the output does not depend on an input, instead of giving zeros.
+        strict: Fail if the output does not depend on an input, instead of giving zeros.
         vectorize: Compute all rows together rather than one after another.
         outer_jacobian_strategy: How the Jacobian of the gradient is computed; see `jacobian`.
 
@@ -289,7 +289,7 @@ def hessian(
 def _gradient(
     func: _Function, inputs: _Tensors, strict: bool, subject: str
 ) -> tuple[Tensor, _Tensors]:
-    """A scalar function's value, and its recorded gradient."""
+    """A scalar function's value and its recorded gradient."""
     several, outputs = _is_tuple(func(*inputs), f"what func gives {subject}")
     if several:
         raise RuntimeError(f"{subject} is for functions that give one Tensor, not a tuple")
@@ -320,7 +320,7 @@ def _checked_vectors(v: Any, like: _Tensors, several: bool, subject: str) -> _Te
 
 
 def _vectors_or_one(v: Any, like: _Tensors, several: bool, subject: str) -> _Tensors | None:
-    """The vectors of a product; ``None`` means 1 for a single tensor of a single element."""
+    """The vectors of a product; ``None`` means 1 for a single tensor of one element."""
     if v is not None:
         return _checked_vectors(v, like, several, subject)
     if len(like) != 1 or like[0].numel() != 1:
@@ -336,7 +336,7 @@ def vjp(
     """A function's value, and the product of a vector with its Jacobian.
 
     Args:
-        func: Takes the inputs; gives a Tensor or a tuple of them.
+        func: A function of the inputs that returns a Tensor or a tuple of them.
         inputs: A Tensor or a tuple of them.
         v: For each output a Tensor of its shape; may be left out for one output of one element.
         create_graph: Record the computation, so that the results can be differentiated.
@@ -365,7 +365,7 @@ def jvp(
     """A function's value, and the product of its Jacobian with a vector.
 
     Args:
-        func: Takes the inputs; gives a Tensor or a tuple of them.
+        func: A function of the inputs that returns a Tensor or a tuple of them.
         inputs: A Tensor or a tuple of them.
         v: For each input a Tensor of its shape; may be left out for one input of one element.
         create_graph: Record the computation, so that the results can be differentiated.
@@ -395,7 +395,7 @@ def vhp(
     """A scalar function's value, and the product of a vector with its Hessian.
 
     Args:
-        func: Takes the inputs; gives a Tensor of one element.
+        func: A function of the inputs that returns a Tensor of one element.
         inputs: A Tensor or a tuple of them.
         v: For each input a Tensor of its shape; may be left out for one input of one element.
         create_graph: Record the computation, so that the results can be differentiated.
@@ -426,7 +426,7 @@ def hvp(
     which is faster; here the product is computed as written.
 
     Args:
-        func: Takes the inputs; gives a Tensor of one element.
+        func: A function of the inputs that returns a Tensor of one element.
         inputs: A Tensor or a tuple of them.
         v: For each input a Tensor of its shape; may be left out for one input of one element.
         create_graph: Record the computation, so that the results can be differentiated.

@@ -1,6 +1,6 @@
 """Switching the recording of gradients on and off."""
 
-from flambeau.core.modes import (
+from flambeau.core.support.modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,

@@ -24,11 +24,11 @@ from flambeau.autograd.perturbation import (
     wide,
     wide_dtype,
 )
-from flambeau.core import tape
-from flambeau.core.engine import Backward
-from flambeau.core.gears import held
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.programs.gears import held
+from flambeau.core.support.warning import warn
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.engine import Backward
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -74,24 +74,25 @@ def gradcheck(
     """Check the gradients of a function against finite differences.
 
     Args:
-        func: Takes the inputs; gives a Tensor or a tuple of them. Outputs that take no gradient
-            are left out, unless none of them takes one: then the function must be constant.
-        inputs: A Tensor or a tuple of Tensors and other arguments. Those that require grad are
+        func: A function of the inputs that returns a Tensor or a tuple of them. Outputs that take
+            no gradient are left out. If no output takes one, the function must be constant.
+        inputs: A Tensor or a tuple of Tensors and other arguments. Inputs that require grad are
             checked and should be of double precision.
-        eps: How far inputs are moved.
+        eps: The step of the finite differences.
         atol: Absolute tolerance.
         rtol: Tolerance relative to the finite difference.
         raise_exception: Raise rather than return ``False``.
         nondet_tol: How much two runs of the same backward may differ.
-        check_undefined_grad: Check that outputs without gradient count as zeros.
+        check_undefined_grad: Check that missing cotangents are treated as zeros.
         check_grad_dtypes: Check that each gradient has the dtype of its input.
-        check_batched_grad: Check that gradients of several cotangents at once are those of each.
-        check_batched_forward_grad: Check that forward derivatives along several directions at once
-            are those along each.
+        check_batched_grad: Check that batched gradients of several cotangents equal the gradients
+            of each.
+        check_batched_forward_grad: Check that batched forward derivatives along several directions
+            equal the derivatives along each.
         check_forward_ad: Check the derivatives that forward mode gives.
         check_backward_ad: Check the gradients that backward gives.
         fast_mode: Compare one random projection of the Jacobian rather than all of it.
-        masked: Accepted for PyTorch's sake, where it concerns sparse tensors.
+        masked: Accepted for compatibility, where it concerns sparse tensors.
 
     Returns:
         ``True`` if all checks pass.
@@ -99,8 +100,8 @@ def gradcheck(
     Raises:
         GradcheckError: A check fails and ``raise_exception`` is set.
         ValueError: No input requires grad.
-        TypeError: An output is no Tensor.
-        AssertionError: Neither mode is to be checked, or batches of one that is not.
+        TypeError: An output is not a Tensor.
+        AssertionError: Neither mode is checked, or batches are requested for a mode that is not.
         NotImplementedError: The function cannot be differentiated forward.
 
     >>> import flambeau
@@ -120,7 +121,7 @@ def gradcheck(
     )  # fmt: skip
     check = _Check(func, inputs, settings)
     try:
-        # Calls that are to be equal are compared to the bit.
+        # Equal calls must give equal bits.
         with held():
             check.run()
     except GradcheckError:
@@ -161,17 +162,18 @@ def gradgradcheck(
         inputs: As for `gradcheck`.
         grad_outputs: The cotangents at which the gradients are taken, which are checked as inputs
             too; random ones by default.
-        eps: How far inputs are moved.
+        eps: The step of the finite differences.
         atol: Absolute tolerance.
         rtol: Tolerance relative to the finite difference.
-        gen_non_contig_grad_outputs: Accepted for PyTorch's sake; all tensors are contiguous.
+        gen_non_contig_grad_outputs: Accepted for compatibility; all tensors are contiguous.
         raise_exception: Raise rather than return ``False``.
         nondet_tol: How much two runs of the same backward may differ.
-        check_undefined_grad: Check that outputs without gradient count as zeros.
+        check_undefined_grad: Check that missing cotangents are treated as zeros.
         check_grad_dtypes: Check that each gradient has the dtype of its input.
-        check_batched_grad: Check that gradients of several cotangents at once are those of each.
-        check_fwd_over_rev: Check what forward mode gives for the gradients.
-        check_rev_over_rev: Check what backward gives for the gradients.
+        check_batched_grad: Check that batched gradients of several cotangents equal the gradients
+            of each.
+        check_fwd_over_rev: Check the derivatives of the gradients by forward mode.
+        check_rev_over_rev: Check the derivatives of the gradients by backward.
         fast_mode: Compare one random projection of the Jacobian rather than all of it.
         masked: Accepted for PyTorch's sake, where it concerns sparse tensors.
 
@@ -181,7 +183,7 @@ def gradgradcheck(
     Raises:
         GradcheckError: A check fails and ``raise_exception`` is set.
         ValueError: No input requires grad.
-        AssertionError: Neither mode is to be checked, or one that is not is needed.
+        AssertionError: Neither mode is checked, or an option needs a mode that is not.
     """
     _require(check_fwd_over_rev or check_rev_over_rev, "check_fwd_over_rev or check_rev_over_rev")
     _require(
@@ -251,7 +253,7 @@ class _Check:
                 )
 
     def run(self) -> None:
-        """Do all checks; raise at the first that fails."""
+        """Run all checks; raise at the first failure."""
         returned = _as_tuple(self.func(*self.arguments))
         if not all(isinstance(each, Tensor) for each in returned):
             kinds = ", ".join(type(each).__name__ for each in returned)
@@ -316,7 +318,7 @@ class _Check:
         return [wide(each.detach()._read()) for each in taking or tensors]
 
     def _numerical(self, which: int, outputs: int) -> list[np.ndarray]:
-        """For each output the Jacobian by one input, with rows as `_analytical` gives them."""
+        """For each output the Jacobian by one input, with rows in the order of `_analytical`."""
         source = self.checked[which]
         columns: list[list[np.ndarray]] = [[] for _ in range(outputs)]
         for change in unit_changes(source):
@@ -459,7 +461,7 @@ class _Check:
                     )
 
     def _check_undefined(self, outputs: tuple[Tensor, ...]) -> None:
-        """Outputs that get no gradient must count as if theirs were zero."""
+        """Missing cotangents of outputs must be treated as zeros."""
         self._check_without(outputs, range(len(outputs)))
         if len(outputs) > 1:
             for left_out in range(len(outputs)):

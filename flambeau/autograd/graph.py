@@ -11,9 +11,10 @@ from flambeau.autograd.saved_tensors import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from flambeau.core import engine, tape
-from flambeau.core.node import Node
-from flambeau.core.tensor import Tensor
+from flambeau.core.tape import engine
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.node import Node
+from flambeau.core.values.tensor import Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
@@ -23,11 +24,11 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient flows to; stands for a tensor in `autograd.grad` and `autograd.backward`.
+    """The edge of a tensor; replaces it in `autograd.grad` and `autograd.backward`.
 
     Attributes:
         node: The node that made the tensor, or its accumulator.
-        output_nr: Which of the node's outputs the tensor is.
+        output_nr: The index of the tensor among the node's outputs.
     """
 
     node: Node
@@ -35,7 +36,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge that the gradient of ``tensor`` flows along.
+    """The edge along which the gradient of ``tensor`` flows.
 
     An edge keeps the graph, but not the tensor's elements.
 
@@ -51,7 +52,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Count one more in-place write of each tensor, without writing.
+    """Count one in-place write to each tensor, without writing.
 
     Raises:
         RuntimeError: A tensor was made in `inference_mode`.
@@ -73,14 +74,14 @@ def register_multi_grad_hook(
     """Call a hook once per backward, when the gradients of several tensors are known.
 
     Args:
-        tensors: The tensors; those that do not require grad count as ones without gradient.
-        fn: With ``mode="all"`` called as ``fn(grads)`` when all gradients that this backward gives
-            are known, with ``None`` for tensors that it does not reach; with ``mode="any"`` called
-            as ``fn(grad)`` at the first of them. Its result does not matter.
+        tensors: The tensors; a tensor that does not require grad counts as one without a gradient.
+        fn: With ``mode="all"`` called as ``fn(grads)`` when all gradients of this backward are
+            known, with ``None`` for tensors that it does not reach; with ``mode="any"`` called as
+            ``fn(grad)`` at the first gradient. Its result is ignored.
         mode: See ``fn``.
 
     Returns:
-        A handle whose ``remove()`` takes the hook back.
+        A handle whose ``remove()`` removes the hook.
 
     Raises:
         ValueError: ``mode`` is neither ``"all"`` nor ``"any"``.
@@ -98,7 +99,7 @@ def register_multi_grad_hook(
 
 
 class _Arrivals:
-    """Which gradients of a group of tensors have come in the backward that is running."""
+    """Which gradients of a group of tensors have arrived in the running backward."""
 
     def __init__(self, tensors: tuple[Tensor, ...], fn: Callable[..., None], mode: str) -> None:
         self.nodes = [edge and edge[0] for edge in map(tape.edge_of, tensors)]

@@ -1,4 +1,4 @@
-"""Tools to check gradients: directions, finite precision, and derivatives along directions.
+"""Tools to check gradients: directions, step sizes, and directional derivatives.
 
 Complex numbers count as pairs of real ones.
 """
@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 from flambeau.autograd.directional import along, along_all
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 
 def random_array(shape: Sequence[int], numpy_dtype: Any) -> np.ndarray:
-    """A direction that leaves the user's random numbers as they are, and is always the same."""
+    """A fixed pseudorandom direction, drawn without the user's random state."""
     source = np.random.default_rng(0)
     values = source.uniform(0.5, 1.5, tuple(shape))
     if np.issubdtype(numpy_dtype, np.complexfloating):
@@ -25,25 +25,25 @@ def random_array(shape: Sequence[int], numpy_dtype: Any) -> np.ndarray:
 
 
 def random_like(tensor: Tensor) -> Tensor:
-    """`random_array` of the shape and dtype of a tensor, in its place."""
+    """`random_array` with the shape, dtype and device of a tensor."""
     return like(tensor, random_array(tensor.shape, tensor.dtype.numpy))
 
 
 def like(tensor: Tensor, values: np.ndarray) -> Tensor:
-    """A tensor of these values, with the dtype and in the place of ``tensor``."""
+    """A tensor of these values, with the dtype and device of ``tensor``."""
     array = np.asarray(values, tensor.dtype.numpy)
     return Tensor._wrap(jax.device_put(array, tensor._read().sharding))
 
 
 def wide(array: Any) -> np.ndarray:
-    """``array`` in a precision in which differences can be taken."""
+    """``array`` in a precision that is sufficient for finite differences."""
     values = np.asarray(array)
     is_complex = np.issubdtype(values.dtype, np.complexfloating)
     return values.astype(np.complex128 if is_complex else np.float64)
 
 
 def wide_dtype(tensor: Tensor) -> Any:
-    """The dtype that `wide` gives for a tensor."""
+    """The dtype of `wide` for a tensor."""
     return np.complex128 if tensor.dtype.is_complex else np.float64
 
 
@@ -77,9 +77,9 @@ class Forward:
     """Derivatives of a function along changes of one argument, in forward mode.
 
     Args:
-        func: Takes the arguments; gives a Tensor or a tuple of them.
-        arguments: Where the derivatives are taken.
-        place: Which argument changes.
+        func: A function of the arguments that returns a Tensor or a tuple of them.
+        arguments: The arguments at which the derivatives are computed.
+        place: The index of the argument that changes.
     """
 
     def __init__(self, func: Callable[..., Any], arguments: Sequence[Any], place: int) -> None:
@@ -94,7 +94,7 @@ class Forward:
         return [wide(each.detach()._read()) for each in _derivatives(pairs)]
 
     def along_all(self, changes: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """`along` each of several changes, all at once; stacked."""
+        """The derivatives of `along` for several changes at once, stacked."""
         directions = {self.place: self._direction(np.stack(changes))}
         found = along_all(self.func, self.arguments, directions, _derivatives)
         return [wide(each) for each in found]

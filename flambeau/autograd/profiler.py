@@ -1,4 +1,4 @@
-"""The older face of profiles: `torch.autograd.profiler`."""
+"""The older interface of profiles: `torch.autograd.profiler`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class profile(_Profile):
 
     Args:
         enabled: Whether anything is recorded.
-        use_cuda: Accepted for PyTorch's sake, as all that are not named here.
+        use_cuda: Accepted for compatibility, like all arguments that are not listed here.
         use_device: The same.
         record_shapes: Whether shapes of inputs are noted.
         with_flops: Whether floating-point operations are counted.
         profile_memory: Whether the bytes of results are noted.
-        with_stack: Accepted for PyTorch's sake.
+        with_stack: Accepted for compatibility.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class profile(_Profile):
         self.enabled = enabled
 
     def start(self) -> None:
-        """Begin, if anything is to be recorded."""
+        """Begin, if recording is enabled."""
         if self.enabled:
             super().start()
 
@@ -68,14 +68,14 @@ class profile(_Profile):
 
 
 class emit_nvtx:
-    """A block that names each operator for NVIDIA's tools: it can be named, not entered.
+    """A block that names operators for NVIDIA's tools: it exists by name, but cannot be entered.
 
     Args:
-        enabled: Whether the block is to do anything; with ``False`` it can be entered.
-        **options: Accepted for PyTorch's sake.
+        enabled: Whether the block has an effect; with ``False`` it can be entered.
+        **options: Accepted for compatibility.
 
     Raises:
-        NotImplementedError: It is entered.
+        NotImplementedError: The block is entered.
     """
 
     def __init__(self, enabled: bool = True, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Keeping what the tape saves in another form: `saved_tensors_hooks` and the like."""
+"""Saved tensors in another form: `saved_tensors_hooks` and similar blocks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flambeau.core.device import CPU
-from flambeau.core.donation import put
-from flambeau.core.modes import modes
-from flambeau.core.packing import Hooks
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import CPU
+from flambeau.core.devices.donation import put
+from flambeau.core.support.modes import modes
+from flambeau.core.tape.packing import Hooks
+from flambeau.core.values.tensor import Tensor
 
 __all__ = [
     "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "save_on_cpu",
@@ -21,20 +21,21 @@ __all__ = [
 class saved_tensors_hooks:
     """Operators inside this block pass each tensor that they save through two functions.
 
-    Each operator that is recorded calls ``pack_hook`` for each tensor that it saves, and each of
-    its backwards ``unpack_hook`` for each of them. Both run without recording. Of several blocks
-    the innermost counts. What is saved is what the operator was computed from, where PyTorch saves
-    its result or nothing.
+    Each recorded operator calls ``pack_hook`` for each tensor that it saves, and each of its
+    backwards calls ``unpack_hook`` for each of them. Both run without recording. Only the innermost
+    of nested blocks applies. The saved tensors are the operator's inputs, also if PyTorch saves the
+    result or nothing.
 
-    Compiled functions, and the transformations of `flambeau.func` that JAX computes, keep what
-    they need by themselves.
+    Compiled functions, and the transformations of `flambeau.func` that JAX computes, do not call
+    the hooks.
 
     Args:
-        pack_hook: Takes a tensor, which it must not write to, and gives anything.
-        unpack_hook: Takes what ``pack_hook`` gave, and gives the tensor.
+        pack_hook: Takes a tensor, which it must not write to; returns any object.
+        unpack_hook: A function of the result of ``pack_hook`` that returns the tensor.
 
     Raises:
-        TypeError: A hook is not callable; or, in backward, what ``unpack_hook`` gives is no tensor.
+        TypeError: A hook is not callable; or, in backward, the result of ``unpack_hook`` is not a
+            tensor.
         RuntimeError: The block is inside a compiled function, or in `disable_saved_tensors_hooks`.
 
     >>> import flambeau
@@ -74,12 +75,12 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Operators inside this block keep the tensors that they save for backward in the CPU's memory.
+    """Operators inside this block keep the tensors that they save for backward in CPU memory.
 
-    It is moved back to where it was when backward needs it.
+    Backward moves a saved tensor back to its device.
 
     Args:
-        pin_memory: Accepted for PyTorch's sake.
+        pin_memory: Accepted for compatibility.
         device_type: Likewise.
 
     >>> import flambeau
@@ -110,10 +111,10 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Refuse `saved_tensors_hooks` inside this block.
 
     Args:
-        error_message: What the error says.
+        error_message: The text of the error.
 
     Raises:
-        RuntimeError: There are such hooks already.
+        RuntimeError: Such hooks are already active.
     """
     if modes.packing is not None:
         raise RuntimeError(error_message)
@@ -125,18 +126,18 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class SavedCopies:
-    """The copies of `allow_mutation_on_saved_tensors` in PyTorch: nothing here."""
+    """PyTorch's copies for `allow_mutation_on_saved_tensors`; here there are none."""
 
     def clear(self) -> None:
-        """Do nothing, since nothing is kept."""
+        """Do nothing: no copies are kept."""
 
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[SavedCopies]:
-    """Allow in-place writes to tensors that the tape has saved; they are allowed everywhere.
+    """Allow in-place writes to tensors that the tape has saved; they are always allowed.
 
-    What the tape saves never changes, so that the block needs to copy nothing. It is here for
-    programs written for PyTorch.
+    Saved arrays never change, so the block needs no copies. It exists for programs written for
+    PyTorch.
 
     >>> import flambeau
     >>> x = flambeau.ones(2, requires_grad=True)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import engine
-from flambeau.core.tensor import Tensor
+from flambeau.core.tape import engine
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["Variable"]
 
 
 class ExecutionEngine:
-    """The engine that runs the tape backwards, as far as programs ask it for something."""
+    """The engine that runs the tape backwards, with the methods that programs call."""
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
-        """Call a function when the backward that is running has run all its nodes.
+        """Call a function when the running backward has run all its nodes.
 
         For hooks, which may be called before other gradients are known. Callbacks run in the order
-        in which they were queued, those queued by a backward inside a hook at its own end.
+        in which they were queued. A backward inside a hook runs its own callbacks at its own end.
 
         Args:
             callback: Takes no arguments. It is not called if the backward fails.

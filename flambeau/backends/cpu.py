@@ -1,4 +1,4 @@
-"""The abilities of the processor."""
+"""Capabilities of the processor."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _KINDS = (
 
 @functools.cache
 def get_cpu_capability() -> str:
-    """The widest instructions that PyTorch would use: ``"AVX512"``, ``"AVX2"`` or ``"DEFAULT"``.
+    """PyTorch's widest vector instructions: ``"AVX512"``, ``"AVX2"`` or ``"DEFAULT"``.
 
-    XLA uses what the processor has, whatever this says. Where the system does not list the
-    processor's instructions (outside of Linux) it is ``"DEFAULT"``.
+    XLA selects its instructions independently. On systems that do not list the processor's
+    instructions (other than Linux) it is ``"DEFAULT"``.
     """
     found = _instructions()
     return next((name for name, needed in _KINDS if needed <= found), "DEFAULT")

@@ -47,7 +47,7 @@ def is_built() -> bool:
 class Matmul:
     """Settings of matrix products.
 
-    Those of half precision are kept and change nothing: XLA adds up in single precision.
+    The settings for half precision are stored without effect: XLA accumulates in float32.
     """
 
     def __init__(self) -> None:
@@ -61,8 +61,8 @@ class Matmul:
     def allow_tf32(self) -> bool:
         """Whether products of float32 may be computed in TensorFloat32.
 
-        Setting it is `set_float32_matmul_precision` with ``"high"`` or ``"highest"``, which holds
-        for convolutions too.
+        Setting it calls `set_float32_matmul_precision` with ``"high"`` or ``"highest"``, which
+        applies to convolutions too.
         """
         return get_float32_matmul_precision() != "highest"
 
@@ -72,9 +72,9 @@ class Matmul:
 
     @property
     def fp32_precision(self) -> str:
-        """How float32 is multiplied: ``"ieee"``, ``"tf32"`` or ``"bf16"``.
+        """The precision of float32 products: ``"ieee"``, ``"tf32"`` or ``"bf16"``.
 
-        Setting it is `set_float32_matmul_precision`, and ``"none"`` changes nothing.
+        Setting it calls `set_float32_matmul_precision`; ``"none"`` has no effect.
         """
         names = {each: name for name, each in PRECISIONS.items()}
         return names[get_float32_matmul_precision()]

@@ -1,12 +1,12 @@
-"""Which kernels of attention may be used, by older functions than `nn.attention.sdpa_kernel`."""
+"""Older functions than `nn.attention.sdpa_kernel` that select attention kernels."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from flambeau.core.settings import setting
+from flambeau.core.support.settings import setting
 from flambeau.cuda.devices import is_available
 from flambeau.nn.attention import SDPBackend
 from flambeau.ops.neural import fused_attention
@@ -40,66 +40,50 @@ def _enable(name: str, enabled: bool) -> None:
     _enabled[name] = bool(enabled)
     fused = any(each for kernel, each in _enabled.items() if kernel != "math")
     if fused != fused_attention.enabled.value:
-        # It stays until it is set otherwise.
+        # The setting is not restored at the end.
         fused_attention.enabled(fused).__enter__()
 
 
-def enable_flash_sdp(enabled: bool) -> None:
-    """Allow or forbid flash attention in this thread.
+def _switch(kernel: str) -> tuple[Callable[[bool], None], Callable[[], bool]]:
+    """The functions that set, in this thread, and return whether a kernel is enabled.
 
-    The kernels of PyTorch but the plain one stand for cuDNN's here, which is used unless all are
-    forbidden; see `flambeau.nn.attention.sdpa_kernel`.
+    All of PyTorch's fused kernels stand for cuDNN's here, which is used unless all of them are
+    disabled; see `flambeau.nn.attention.sdpa_kernel`. Plain attention is always its fallback.
     """
-    _enable("flash", enabled)
+
+    def enable(enabled: bool) -> None:
+        _enable(kernel, enabled)
+
+    def read() -> bool:
+        return _enabled[kernel]
+
+    enable.__name__ = enable.__qualname__ = f"enable_{kernel}_sdp"
+    read.__name__ = read.__qualname__ = f"{kernel}_sdp_enabled"
+    return enable, setting(read)
 
 
-def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow or forbid memory-efficient attention in this thread; see `enable_flash_sdp`."""
-    _enable("mem_efficient", enabled)
-
-
-def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow or forbid cuDNN's attention in this thread; see `enable_flash_sdp`."""
-    _enable("cudnn", enabled)
-
-
-def enable_math_sdp(enabled: bool) -> None:
-    """Keep whether plain attention is allowed, which is used wherever cuDNN's cannot be."""
-    _enable("math", enabled)
-
-
-@setting
-def flash_sdp_enabled() -> bool:
-    """The last argument of `enable_flash_sdp`."""
-    return _enabled["flash"]
-
-
-@setting
-def mem_efficient_sdp_enabled() -> bool:
-    """The last argument of `enable_mem_efficient_sdp`."""
-    return _enabled["mem_efficient"]
-
-
-@setting
-def cudnn_sdp_enabled() -> bool:
-    """The last argument of `enable_cudnn_sdp`."""
-    return _enabled["cudnn"]
-
-
-@setting
-def math_sdp_enabled() -> bool:
-    """The last argument of `enable_math_sdp`."""
-    return _enabled["math"]
+enable_flash_sdp: Callable[[bool], None]
+flash_sdp_enabled: Callable[[], bool]
+enable_flash_sdp, flash_sdp_enabled = _switch("flash")
+enable_mem_efficient_sdp: Callable[[bool], None]
+mem_efficient_sdp_enabled: Callable[[], bool]
+enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient")
+enable_cudnn_sdp: Callable[[bool], None]
+cudnn_sdp_enabled: Callable[[], bool]
+enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn")
+enable_math_sdp: Callable[[bool], None]
+math_sdp_enabled: Callable[[], bool]
+enable_math_sdp, math_sdp_enabled = _switch("math")
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Keep whether plain attention may add up in half precision; it never does."""
+    """Store whether plain attention may accumulate in half precision; it never does."""
     _reduced["math"] = bool(enabled)
 
 
 @setting
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """The last argument of `allow_fp16_bf16_reduction_math_sdp`."""
+    """The last value given to `allow_fp16_bf16_reduction_math_sdp`."""
     return _reduced["math"]
 
 
@@ -110,7 +94,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """A block in which these kernels are allowed; an older `nn.attention.sdpa_kernel`."""
+    """A context manager that enables these kernels, older than `nn.attention.sdpa_kernel`."""
     before = dict(_enabled)
     given = {
         "flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient,
@@ -131,7 +115,7 @@ def is_flash_attention_available() -> bool:
 
 
 def is_ck_sdpa_available() -> bool:
-    """``False``: that library is AMD's."""
+    """``False``: that library is for AMD GPUs."""
     return False
 
 
@@ -140,7 +124,7 @@ def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
 
     Args:
         params: Its arguments.
-        debug: Accepted for PyTorch's sake; no reason is told.
+        debug: Accepted for compatibility; no reason is printed.
     """
     query, key, value = (each.detach().jax() for each in params[:3])
     mask = None if params.attn_mask is None else params.attn_mask.detach().jax()
@@ -150,10 +134,10 @@ def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
 
 
 def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """`can_use_flash_attention`: there is one such kernel."""
+    """Equal to `can_use_flash_attention`: there is one fused kernel."""
     return can_use_flash_attention(params, debug)
 
 
 def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """`can_use_flash_attention`: there is one such kernel."""
+    """Equal to `can_use_flash_attention`: there is one fused kernel."""
     return can_use_flash_attention(params, debug)

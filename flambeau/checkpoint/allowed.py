@@ -1,4 +1,4 @@
-"""Classes and functions that files may name, besides those that are always read."""
+"""Classes and functions that files may name, besides those that are always allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = [
     "safe_globals", "set_state",
 ]  # fmt: skip
 
-#: A class or function, or one with the name that it has in files.
+#: A class or function, or a pair of it and its name in files.
 Allowed = Callable[..., Any] | tuple[Callable[..., Any], str]
 
 # By the name in files.
@@ -19,16 +19,16 @@ _allowed: dict[str, tuple[Allowed, Callable[..., Any]]] = {}
 
 
 def add_safe_globals(safe_globals: list[Allowed]) -> None:
-    """Let `load` with ``weights_only=True`` read files that name these classes and functions.
+    """Allow these classes and functions in files read with ``weights_only=True``.
 
-    They run with what the file gives them, so allow what does no harm whatever it is given.
+    The file chooses their arguments, so allow only objects that are harmless with any arguments.
 
     Args:
-        safe_globals: Classes and functions, each of which may be a pair with the name that it has
-            in files, as in ``(Config, "older_module.Config")``.
+        safe_globals: Classes and functions, or pairs of an object and its name in files, as in
+            ``(Config, "older_module.Config")``.
 
     Raises:
-        TypeError: One of them is no class and no function.
+        TypeError: One of them is neither a class nor a function.
 
     >>> import io
     >>> import flambeau
@@ -57,7 +57,7 @@ def get_safe_globals() -> list[Allowed]:
 
 
 def clear_safe_globals() -> None:
-    """Allow only the classes and functions that are always read."""
+    """Allow only the classes and functions that are always allowed."""
     _allowed.clear()
 
 
@@ -85,7 +85,7 @@ def is_allowed(function: Any) -> bool:
 
 
 def set_state(target: Any, state: Any) -> None:
-    """Give an object of a class that is allowed its state, as Python's reader of pickles does."""
+    """Set the state of an object of an allowed class, as Python's unpickler does."""
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
         return

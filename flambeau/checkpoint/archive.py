@@ -20,15 +20,17 @@ __all__ = ["Archive"]
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 _NAMED_IN_UTF8 = 0x800
-# The flags of entries that are encrypted or patches.
+# The flags of entries that are encrypted or patch data.
 _UNREADABLE = 0x1 | 0x20 | 0x40
+# Entries of which a part is read are checked in blocks of this many bytes.
+_BLOCK = 1 << 24
 
 
 class Archive:
-    """A zip archive whose entries are stored as they are or deflated.
+    """A zip archive whose entries are stored or deflated.
 
-    Sizes that the archive states are checked before they are believed, and names are unique:
-    readers differ in which of two entries of one name they take.
+    Sizes stated in the archive are checked before they are used, and names must be unique: readers
+    differ in which of two entries with one name they use.
 
     Args:
         source: The file.
@@ -43,7 +45,7 @@ class Archive:
         self._source = source
         self._budget = budget
         with _damage_noticed():
-            # It keeps nothing but the list, and leaves the file open.
+            # `ZipFile` is used only for the list of entries, and leaves the file open.
             listed = zipfile.ZipFile(source.file).infolist()
         counts = Counter(each.filename for each in listed)
         for name, count in counts.items():
@@ -52,7 +54,7 @@ class Archive:
                     f"{count} entries of the archive have the name {name!r:.80}"
                 )
         self._entries = {each.filename: each for each in listed}
-        # Of entries whose checksum is right, the position of the first byte.
+        # For entries whose checksum is right, the position of the first byte.
         self._starts: dict[str, int] = {}
         self._inflated: dict[str, bytes] = {}
 
@@ -69,7 +71,7 @@ class Archive:
         return self._entries[name].file_size
 
     def read(self, name: str, start: int = 0, count: int | None = None) -> bytes:
-        """``count`` bytes of an entry, by default all, from its byte ``start`` on.
+        """``count`` bytes of an entry from its byte ``start`` on; by default all.
 
         Raises:
             DamagedFileError: The entry is not where it should be, or its checksum is wrong.
@@ -82,6 +84,8 @@ class Archive:
         if name in self._starts:
             return self._source.read(self._starts[name] + start, count)
         try:
+            if count < self.size(name) and self._check_by_blocks(self._entries[name]):
+                return self.read(name, start, count)
             whole = self._checked(self._entries[name])
         except (DamagedFileError, RefusedContentError) as error:
             error.at(f"entry {name!r:.80}")
@@ -103,9 +107,21 @@ class Archive:
             self._inflated[entry.filename] = found
         else:
             raise RefusedContentError(f"compression method {entry.compress_type} is not read")
-        if zlib.crc32(found) != entry.CRC:
-            raise DamagedFileError("the checksum of the entry is wrong (Bad CRC-32)")
+        _compare(zlib.crc32(found), entry)
         return found
+
+    def _check_by_blocks(self, entry: zipfile.ZipInfo) -> bool:
+        """Check a large stored entry without holding it; ``False`` for any other."""
+        is_stored = entry.compress_type == zipfile.ZIP_STORED and not entry.flag_bits & _UNREADABLE
+        if not is_stored or not _BLOCK < entry.file_size == entry.compress_size:
+            return False
+        start, checksum = self._start_of(entry), 0
+        for at in range(0, entry.file_size, _BLOCK):
+            count = min(_BLOCK, entry.file_size - at)
+            checksum = zlib.crc32(self._source.read(start + at, count), checksum)
+        _compare(checksum, entry)
+        self._starts[entry.filename] = start
+        return True
 
     def _start_of(self, entry: zipfile.ZipInfo) -> int:
         header = self._source.read(entry.header_offset, _LOCAL_HEADER.size)
@@ -118,10 +134,15 @@ class Archive:
         return start + name_size + extra_size
 
 
+def _compare(checksum: int, entry: zipfile.ZipInfo) -> None:
+    if checksum != entry.CRC:
+        raise DamagedFileError("the checksum of the entry is wrong (Bad CRC-32)")
+
+
 def _inflated(data: bytes, size: int) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        # One more than is needed, to notice that there are more; 0 would mean all.
+        # One byte more than needed, to notice extra data; 0 would mean all.
         found = inflater.decompress(data, size + 1)
     except zlib.error as error:
         raise DamagedFileError(f"the entry cannot be inflated: {error}") from None
@@ -132,11 +153,11 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 @contextlib.contextmanager
 def _damage_noticed() -> Iterator[None]:
-    """Turn the errors of `zipfile` for damaged lists into DamagedFileError."""
+    """Turn the errors of `zipfile` for damaged lists into `DamagedFileError`."""
     try:
         yield
     except OSError as error:
-        # A position that cannot be; anything else is the disk's.
+        # An invalid position; any other error comes from the disk.
         if error.errno not in (errno.EINVAL, None):
             raise
         raise DamagedFileError(_told(error)) from None

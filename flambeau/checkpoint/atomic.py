@@ -1,4 +1,4 @@
-"""Writing a file so that a crash leaves either the old content or the new one, never a part.
+"""Writing a file so that a crash leaves either the old content or the new, never a part.
 
 The new content goes to a temporary file in the same directory and is forced to the disk; then one
 ``os.replace`` puts it in the old file's place, which the operating system does entirely or not at
@@ -26,7 +26,7 @@ __all__ = ["atomic_path", "atomic_write", "remove_temporaries"]
 
 LONGEST_KEPT_NAME = 32
 
-#: Seconds after which a temporary file that no process is writing counts as left behind.
+#: A temporary file that no process is writing counts as left behind after this many seconds.
 ABANDONED_AFTER = 3600
 
 
@@ -34,14 +34,14 @@ ABANDONED_AFTER = 3600
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A binary file whose content becomes ``path``'s when the ``with`` block ends without error.
 
-    If the block raises, or the process dies, ``path`` is as it was: with its old content, or
+    If the block raises, or the process dies, ``path`` is unchanged: it has its old content, or is
     absent. A raised error also removes the temporary file; a killed process leaves it behind, as
     ``.<name>.<random>.tmp`` beside ``path``: the first 32 characters of the name, and 16
-    hexadecimal digits. The next write to ``path`` removes those that were not written to for an
-    hour; on Windows they stay.
+    hexadecimal digits. The next write to ``path`` removes temporary files that were not written to
+    for an hour; on Windows they stay.
 
-    A file that exists keeps its permissions, and a symbolic link stays one: the file that it
-    points to is replaced.
+    An existing file keeps its permissions. A symbolic link stays a link: the file that it points to
+    is replaced.
 
     Args:
         path: the file to write; its directory must exist.
@@ -68,9 +68,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As :func:`atomic_write`, for a writer that wants a path rather than an open file.
+    """Like :func:`atomic_write`, for a writer that needs a path rather than an open file.
 
-    The path that it gives is that of an empty file, which the block may write to or replace.
+    The path is that of an empty file, which the block may write to or replace.
     """
     target = Path(os.path.realpath(path))
     mode = _permissions(target)
@@ -115,14 +115,14 @@ def _permissions(target: Path) -> int | None:
 
 
 def _temporary_name(name: str) -> str:
-    # Cut, since the whole must fit in the 255 bytes that file systems allow.
+    # Shortened, since the whole must fit in the 255 bytes that file systems allow.
     return f".{name[:LONGEST_KEPT_NAME]}.{secrets.token_hex(8)}.tmp"
 
 
 def _opened(temporary: Path, mode: int) -> int | None:
-    """A new file, locked until its descriptor is closed; ``None`` where it cannot be locked."""
+    """A new file, locked until its descriptor is closed; ``None`` if it cannot be locked."""
     try:
-        # Exclusive, so that no other file of the same name is ever written to.
+        # Exclusive, so that no existing file of the same name is ever written to.
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
         if _is_locked(descriptor):
             return descriptor
@@ -136,7 +136,7 @@ def _opened(temporary: Path, mode: int) -> int | None:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Lock a file; false if another process has locked it, or there are no locks here."""
+    """Lock a file; ``False`` if another process has locked it, or there are no locks here."""
     if fcntl is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The elements of a tensor, as files hold them."""
+"""The elements of a tensor, in the form that files hold."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from flambeau.checkpoint.errors import RefusedContentError
-from flambeau.core.attributes import handle_on
-from flambeau.core.convert import place
-from flambeau.core.device import device
-from flambeau.core.finishing import alone
-from flambeau.core.modes import modes
-from flambeau.core.steps import Expand
-from flambeau.core.tensor import Tensor
-from flambeau.core.upload import upload
-from flambeau.core.view import View, result_of
+from flambeau.core.devices.device import device
+from flambeau.core.programs.finishing import alone
+from flambeau.core.support.modes import modes
+from flambeau.core.values.attributes import handle_on
+from flambeau.core.values.convert import place
+from flambeau.core.values.steps import Expand
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import upload
+from flambeau.core.values.view import View, result_of
 
 __all__: list[str] = []
 
@@ -28,7 +28,7 @@ _MOST_BYTES = 1 << 63
 
 
 def elements_of(tensor: Tensor) -> tuple[Any, ...]:
-    """A key that is equal for two tensors when a write to either changes all of the other."""
+    """A key that is equal for two tensors if a write to either changes all of the other."""
     view = tensor._view
     if view is None:
         return id(tensor._cell), (), b""
@@ -42,9 +42,9 @@ def array_of(tensor: Tensor) -> np.ndarray:
 
 
 def unexpanded(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
-    """The tensor that an expanded one repeats, and the strides with which it does.
+    """The tensor that an expanded tensor repeats, and the strides of the repetition.
 
-    For any other tensor, itself and the strides of its elements as `array_of` has them.
+    For any other tensor: the tensor, and the strides of `array_of`.
     """
     shape, view = tuple(tensor.shape), tensor._view
     while view is not None and isinstance(view.steps[-1], Expand):
@@ -67,21 +67,21 @@ def _before_last_step(tensor: Tensor, view: View) -> tuple[Tensor, View | None]:
 
 
 def at_one_moment(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """The elements that the tensors have now, all from between the same two steps.
+    """A consistent snapshot of the tensors' elements, from between two steps.
 
-    Steps that other threads take from here on do not change them.
+    Later steps of other threads do not change them.
     """
     found = alone(lambda: [each._read() for each in tensors])
     return [*map(Tensor._wrap, found)]
 
 
 def bytes_of(tensor: Tensor) -> memoryview:
-    """The bytes of `array_of`, of which not every dtype can be handed over as a buffer."""
+    """The bytes of `array_of`; not every dtype can be passed as a buffer."""
     return array_of(tensor).reshape(-1).view(np.uint8).data
 
 
 def array_from(data: bytes, numpy_dtype: Any) -> np.ndarray:
-    """The elements that these bytes are; of a bool, every byte but 0 is True."""
+    """The elements in these bytes; for bools, every byte other than 0 is True."""
     if numpy_dtype == np.bool_:
         return np.frombuffer(data, np.uint8) != 0
     return np.frombuffer(data, numpy_dtype)
@@ -91,12 +91,12 @@ def tensor_from(array: np.ndarray, where: device) -> Tensor:
     """A tensor on a device, which may share the memory of an array that is never written to."""
     if where.type == "meta" or modes.trace is not None:
         return Tensor._wrap(place(array, where))
-    # Several times as fast as `place`.
+    # Several times faster than `place`.
     return Tensor._wrap(upload(array, where.jax_device))
 
 
 def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The steps in elements along each dimension where elements lie one after another."""
+    """The strides in elements of contiguous elements."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -106,10 +106,10 @@ def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def checked_shape(sizes: Any, itemsize: int) -> tuple[int, ...]:
-    """The sizes that a file states, if a tensor can have them.
+    """The sizes stated in a file, if they are valid for a tensor.
 
     Raises:
-        RefusedContentError: No tensor can.
+        RefusedContentError: They are not.
     """
     if not isinstance(sizes, list | tuple):
         raise RefusedContentError(

@@ -12,18 +12,21 @@ __all__ = [
     "UnsupportedDtypeError",
 ]
 
+#: The name of a file that was given open, or is not known yet.
+OPEN_FILE = "the open file"
+
 
 class CheckpointError(RuntimeError):
-    """A file cannot be read; the subclasses say why.
+    """A file cannot be read; the subclasses give the reason.
 
-    All that `flambeau.load` and `flambeau.checkpoint.read_metadata` raise about the content of a
-    file is a CheckpointError. Others are about the call: an OSError of the operating system, an
-    error of ``map_location``, or a device that this machine does not have.
+    Every error of `flambeau.load` and `flambeau.checkpoint.read_metadata` about the content of a
+    file is a CheckpointError. Other errors are about the call: an OSError of the operating system,
+    an error of ``map_location``, or a device that this machine does not have.
 
     Attributes:
         reason: The reason, without file and place.
-        place: Where in the file: the byte, or the entry of an archive and the byte in it; empty
-            where the file as a whole is meant.
+        place: The byte of the file, or the entry of an archive and the byte in it; empty for the
+            whole file.
         file: The path in quotes, or ``the open file``.
 
     >>> import io
@@ -36,14 +39,14 @@ class CheckpointError(RuntimeError):
     the open file | it ends after 4 bytes, within the length of the header
     """
 
-    def __init__(self, reason: str, place: str = "", file: str = "the open file") -> None:
+    def __init__(self, reason: str, place: str = "", file: str = OPEN_FILE) -> None:
         super().__init__(reason, place, file)
         self.reason = reason
         self.place = place
         self.file = file
 
     def at(self, place: str) -> None:
-        """Note the place, unless one is known that is nearer to the fault."""
+        """Note the place, unless a more precise one is known."""
         self.place: str = self.place or place
 
     def __str__(self) -> str:
@@ -55,10 +58,10 @@ class CheckpointError(RuntimeError):
 
 
 class DamagedFileError(CheckpointError):
-    """A file is in none of the formats that are read, or was damaged.
+    """A file has none of the formats that can be read, or is damaged.
 
     Attributes:
-        format: The format that the file's first bytes are of.
+        format: The format that the file's first bytes indicate.
     """
 
     format = "safetensors file"
@@ -68,12 +71,12 @@ class DamagedFileError(CheckpointError):
 
 
 class RefusedContentError(CheckpointError, pickle.UnpicklingError):
-    """A file holds something that is not read, such as code or what only PyTorch has."""
+    """A file holds content that is not read, such as code or PyTorch-only objects."""
 
 
 class UnsupportedDtypeError(RefusedContentError, TypeError):
-    """A tensor in a file is of a dtype that flambeau does not have."""
+    """A tensor in a file has a dtype that flambeau lacks."""
 
 
 class LimitExceededError(CheckpointError, pickle.UnpicklingError):
-    """A file asks for more than the ``limits=`` of `flambeau.load` or this machine's memory."""
+    """A file needs more than the ``limits=`` of `flambeau.load`, or than this machine's memory."""

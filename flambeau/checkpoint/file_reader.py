@@ -1,4 +1,4 @@
-"""The parts of a file of `save`, as bytes."""
+"""The records of a file written by `save`, as bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The records of an archive, by their names without the folder that all of them are in.
+    """The records of an archive, by name without the common folder.
 
     >>> import io
     >>> import flambeau
@@ -24,10 +24,10 @@ class PyTorchFileReader:
     (True, 12)
 
     Args:
-        name_or_buffer: A path, or a file that is open for reading bytes; it is read to its end.
+        name_or_buffer: A path, or a file open for reading bytes, which is read to its end.
 
     Raises:
-        CheckpointError: The file is no archive, or it is damaged.
+        CheckpointError: The file is not an archive, or it is damaged.
     """
 
     def __init__(self, name_or_buffer: Any) -> None:

@@ -1,4 +1,4 @@
-"""`save` and `load`: safetensors files, and those of PyTorch."""
+"""`save` and `load`: safetensors files, and PyTorch's files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flambeau.checkpoint.torch_reader import (
     refuse_tar,
 )
 from flambeau.checkpoint.torch_writer import write_archive
-from flambeau.core.device import as_device, device
+from flambeau.core.devices.device import as_device, device
 
 __all__ = ["load", "save"]
 
@@ -39,8 +39,8 @@ Source = str | os.PathLike[str] | BinaryIO
 Locations = str | device | Mapping[str, str | device] | Callable[[Any, str], Any] | None
 
 _SAFETENSORS = ".safetensors"
-# As many bytes as tell the formats apart.
-_START = 512
+# Enough bytes to tell the formats apart.
+START = 512
 
 
 def save(
@@ -60,36 +60,35 @@ def save(
     the optimizer, or of anything else that Python can pickle, for `load` with
     ``weights_only=False``.
 
-    A file given by path is written atomically (`flambeau.checkpoint.atomic.atomic_write`): whatever
-    happens, the path holds its old content or the new one. Everything is checked before anything
-    is written.
+    A file given by path is written atomically (`flambeau.checkpoint.atomic.atomic_write`): the path
+    always holds either its old content or the new one. All checks come before the first write.
 
-    Names of one tensor (tied weights) are written once and are one tensor again after `load`.
-    Views of *parts* of one tensor are written in full, each as its own. Tensors are saved from
-    whichever device they are on, and as if from the CPU. A safetensors file does not record that
-    they are parameters or require grad.
+    Several names of one tensor (tied weights) are written once, and are one tensor again after
+    `load`. Views of *parts* of a tensor are written in full, each as a separate tensor. Tensors on
+    any device are saved as if from the CPU. A safetensors file does not record whether they are
+    parameters or require grad.
 
     Args:
         obj: The object to save.
         f: A path, or a file open for writing bytes.
-        pickle_module: Accepted for PyTorch's sake, as the next two: there is one format.
+        pickle_module: Accepted for compatibility, like the next two: there is one format.
         pickle_protocol: See above.
         _use_new_zipfile_serialization: See above.
-        metadata: Text to keep with the tensors, which `read_metadata` gives back. Only safetensors
-            files have a place for it, so an open file without a name becomes one.
+        metadata: Text to store with the tensors; `read_metadata` returns it. Only safetensors files
+            can store it, so an open file without a name is written in that format.
 
     Raises:
-        TypeError: A safetensors file is wanted and ``obj`` is not a dict, or under the name that
-            the message gives there is no tensor, or one of a dtype that the format does not have
-            (complex128). Or Python cannot pickle a part of ``obj``.
+        TypeError: For a safetensors file: ``obj`` is not a dict, or the value under the name in the
+            message is not a tensor, or has a dtype that the format lacks (complex128). For others:
+            Python cannot pickle a part of ``obj``.
         ValueError: ``metadata`` is given for another file, or has the key ``flambeau``; or a name
             is ``__metadata__``.
         NotImplementedError: A tensor for a safetensors file is on the meta device, so has no
             elements.
         pickle.PicklingError: Python cannot pickle a part of ``obj``; it may raise AttributeError
             for that too.
-        OSError: The operating system refuses, such as for a full disk; a path then holds its old
-            content, an open file a part of the new one.
+        OSError: The operating system reports an error, such as a full disk; a path then holds its
+            old content, an open file a part of the new content.
 
     >>> import io
     >>> import flambeau
@@ -110,6 +109,11 @@ def save(
         )
     else:
         write = partial(write_archive, obj)
+    write_to(f, write)
+
+
+def write_to(f: Source, write: Callable[[BinaryIO], None]) -> None:
+    """Give ``write`` a file to write to: a path's, which is replaced atomically, or an open one."""
     if isinstance(f, str | os.PathLike):
         with atomic_write(f) as file:
             write(file)
@@ -120,7 +124,7 @@ def save(
 
 
 def _write_all(file: BinaryIO, rest: memoryview) -> None:
-    """Write all bytes: a file without a buffer may take fewer than it is given."""
+    """Write all bytes: an unbuffered file may accept fewer than it is given."""
     while rest:
         written = file.write(rest)
         if not written:
@@ -146,39 +150,39 @@ def load(
     mmap: bool | None = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Read a safetensors file, several by their index, or one of `torch.save`.
+    """Read a safetensors file, the files of an index, or a file of `torch.save`.
 
-    The first bytes tell which. An index, such as ``model.safetensors.index.json``, is given by its
-    path; its parts lie beside it, and are read one tensor after another.
+    The first bytes identify the format. An index, such as ``model.safetensors.index.json``, is
+    given by its path; its parts are in the same folder and are read one tensor after another.
 
-    Of a safetensors file that is an ``OrderedDict`` of tensors, which do not require grad, in the
-    order in which they were saved, or for files of other programs in the order of the data. A state
-    dict's ``_metadata`` is there again, as the attribute of that name.
+    The result for a safetensors file is an ``OrderedDict`` of tensors that do not require grad, in
+    the order in which they were saved, or for files of other programs in the order of the data. A
+    state dict's ``_metadata`` is restored as the attribute of that name.
 
     Args:
         f: A path, or a file open for reading bytes.
         map_location: The device that the tensors are put on: ``"cpu"``, ``"cuda:0"``, ``"meta"``
-            for shapes and dtypes alone; or one for each that they were saved on, as in
-            ``{"cuda:1": "cuda:0"}``; or a function of something on the CPU and the name of the
-            device that it was saved on, which gives that back, its ``cuda()``, or ``None``. By
-            default the default device.
-        pickle_module: Accepted for PyTorch's sake.
-        weights_only: Of PyTorch's files, refuse all but tensors, numbers, text and containers of
-            them, and what `flambeau.serialization.add_safe_globals` allows; ``None`` is ``True``.
-            Otherwise they may hold whatever Python can import here, and **run code of whoever
-            made the file**.
-        mmap: Accepted for PyTorch's sake. Tensors are read one after another.
+            for shapes and dtypes alone; or a mapping from the devices of the file, as in
+            ``{"cuda:1": "cuda:0"}``; or a function of a storage on the CPU and the name of its
+            device in the file, which returns the storage, its ``cuda()``, or ``None``. By default
+            the default device.
+        pickle_module: Accepted for compatibility.
+        weights_only: In PyTorch's files, accept only tensors, numbers, text, containers of them,
+            and objects allowed by `flambeau.serialization.add_safe_globals`; ``None`` means
+            ``True``. With ``False`` they may hold any object that Python can import here, and **run
+            code chosen by the file's author**.
+        mmap: Accepted for compatibility. Tensors are read one after another.
         limits: How much memory the content may claim, and how deep tuples may be nested; by default
-            ``Limits()``. They do not hold for code that ``weights_only=False`` lets run.
+            ``Limits()``. They do not apply to code run with ``weights_only=False``.
 
     Raises:
         CheckpointError: The content of the file cannot be read. Each class of these errors is a
-            RuntimeError, names the file and the place in it, and is one of:
-            `DamagedFileError`: the file is in none of these formats, or damaged;
-            `RefusedContentError`, also a pickle.UnpicklingError: the file needs something that is
-            not read, such as code, with ``weights_only``, or what only PyTorch has;
-            `UnsupportedDtypeError`, also a TypeError: a tensor is of a dtype that is not here;
-            `LimitExceededError`, also a pickle.UnpicklingError: the file claims too much.
+            RuntimeError, names the file and the place in it, and is one of: `DamagedFileError`: the
+            file is in none of these formats, or damaged; `RefusedContentError`, also a
+            pickle.UnpicklingError: the file needs content that is not read, such as code with
+            ``weights_only``, or PyTorch-only objects; `UnsupportedDtypeError`, also a TypeError: a
+            tensor has a dtype that flambeau lacks; `LimitExceededError`, also a
+            pickle.UnpicklingError: the file claims too much memory.
         OSError: The file cannot be read: ``FileNotFoundError`` if there is none of this path.
         RuntimeError: This machine has no such device.
         TypeError: The file is open for text, ``limits`` are no Limits, or the function
@@ -189,8 +193,8 @@ def load(
     if not isinstance(limits, Limits):
         raise TypeError(f"limits= are flambeau.checkpoint.Limits, but got {limits!r:.80}")
     with opened(f) as source:
-        start = source.read(0, min(_START, source.size))
-        read, name = _reader_of(start)
+        start = source.read(0, min(START, source.size))
+        read, name = reader_of(start)
         if read is not None:
             reading = Reading(placed, weights_only is None or bool(weights_only), limits)
             try:
@@ -202,12 +206,12 @@ def load(
                 raise
         if not index_text_begins(start):
             return read_safetensors(source, placed("cpu"), limits)
-    # Outside of the block, since its errors name the part at fault.
+    # Outside the block, since its errors name the part at fault.
     return _read_parts(f, placed("cpu"), limits)
 
 
 def _read_parts(f: Source, where: device, limits: Limits) -> OrderedDict[str, Any]:
-    """The tensors of all parts of an index, read one after another."""
+    """The tensors of all parts of an index, one after another."""
     if not isinstance(f, str | os.PathLike):
         raise RefusedContentError("an index of several parts is read by its path, beside them")
     with Parts(f, limits) as parts:
@@ -221,7 +225,7 @@ def _read_parts(f: Source, where: device, limits: Limits) -> OrderedDict[str, An
     return OrderedDict((name, found[name]) for name in parts.names)
 
 
-def _reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:
+def reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:
     """The reader of a file that begins with these bytes, and the name of its format."""
     if begins_archive(start):
         return read_archive, "archive of PyTorch's"
@@ -244,7 +248,7 @@ def _placing(map_location: Any) -> Callable[[str], device]:
 
 
 class _ChoiceFailedError(Exception):
-    """An error of the user's function for devices, and none of the file's."""
+    """An error of the user's ``map_location`` function, not of the file."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -252,7 +256,7 @@ class _ChoiceFailedError(Exception):
 
 
 class _OnDevice:
-    """The storage that a function that chooses devices is given for the elements of a tensor."""
+    """The storage that is passed to a ``map_location`` function for the elements of a tensor."""
 
     def __init__(self, where: device) -> None:
         self.device = where

@@ -8,7 +8,7 @@ from flambeau.checkpoint.errors import LimitExceededError
 
 __all__ = ["Budget", "Limits"]
 
-#: Bytes that a tensor takes besides its elements, and another handle on them.
+#: The bytes of a tensor besides its elements, and of another handle on it.
 TENSOR, HANDLE = 3072, 512
 
 _TIMES_THE_FILE = 10
@@ -17,15 +17,15 @@ _AT_LEAST = 128 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of the content that a file may claim, against tiny files of huge content.
+    """Bounds on the content that a file may claim, against tiny files of huge content.
 
     Attributes:
-        memory: How many bytes the content may take, as an estimate: the elements of tensors,
+        memory: The maximum size of the content in bytes, as an estimate: the elements of tensors,
             inflated entries of archives, containers and their members. By default ten times the
-            size of the file and 128 MiB more: of honest files, those of many small dicts take
-            twenty times their size, and compressed ones are larger without bound.
-        depth: How deep tuples may be nested in each other. Python computes the hash of a tuple
-            with the stack of C, and crashes where that ends.
+            size of the file and 128 MiB more. Legitimate files of many small dicts take twenty
+            times their size, and compressed files can exceed any factor.
+        depth: How deep tuples may be nested in each other. Python computes the hash of a tuple on
+            the C stack, and crashes at a stack overflow.
 
     >>> import io
     >>> import flambeau
@@ -50,7 +50,7 @@ class Budget:
     """Counts the memory that the content of one file claims.
 
     Args:
-        total: How many bytes there are.
+        total: The number of bytes available.
     """
 
     __slots__ = ("left", "total")
@@ -62,10 +62,10 @@ class Budget:
         self.left = total
 
     def take(self, count: int, claim: str = "") -> None:
-        """Count ``count`` bytes, before they are made.
+        """Count ``count`` bytes, before they are allocated.
 
         Raises:
-            LimitExceededError: There are not as many left.
+            LimitExceededError: Fewer are left.
         """
         self.left -= count
         if self.left < 0:

@@ -1,4 +1,4 @@
-"""The names in NumPy's pickles: dtypes of numbers, numbers, and arrays of numbers."""
+"""The names in NumPy's pickles: numeric dtypes, scalars and arrays."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from flambeau.checkpoint.pickled import Stateful, shown
 
 __all__ = ["ARRAY_CLASS", "NumpyDtype", "fill_array", "numpy_scalar", "reconstructed"]
 
-#: Stands for `numpy.ndarray` where a pickle names it.
+#: Replaces `numpy.ndarray` where a pickle names it.
 ARRAY_CLASS = np.ndarray
 
 
 class NumpyDtype(Stateful):
-    """A dtype of NumPy's, as it is pickled: a name, then among others the order of the bytes."""
+    """A NumPy dtype in its pickled form: a name, then the byte order and other fields."""
 
     found: Any
 
@@ -35,7 +35,7 @@ class NumpyDtype(Stateful):
 
 
 def numpy_scalar(reader: Any, of: NumpyDtype, data: bytes) -> Any:
-    """A number of NumPy's from its bytes."""
+    """A NumPy scalar from its bytes."""
     if len(data) != of.found.itemsize:
         raise ValueError(f"{len(data)} bytes for a number of {of.found.itemsize}")
     return array_from(data, of.found)[0]
@@ -49,7 +49,7 @@ def reconstructed(reader: Any, cls: Any, shape: Any, code: Any) -> Any:
 
 
 def fill_array(target: Any, state: Any, budget: Budget) -> None:
-    """Give an array that `reconstructed` made its shape, dtype and elements.
+    """Set the shape, dtype and elements of an array that `reconstructed` made.
 
     Raises:
         TypeError: The state is not that of an array of numbers.

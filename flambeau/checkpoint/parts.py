@@ -1,9 +1,9 @@
-"""A checkpoint of several safetensors files, of which any region can be read alone.
+"""A checkpoint in several safetensors files, of which any region can be read separately.
 
 The index is a file of JSON beside the parts, named ``model.safetensors.index.json``, in the form
 that Hugging Face's libraries write and read: ``weight_map`` says which part holds each tensor. A
-tensor that several processes have written lies in several parts; the index then says under
-``metadata`` which names its pieces have and where each piece begins.
+tensor written by several processes is split over several parts; the ``metadata`` of the index then
+lists the names of its pieces and where each piece begins.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = ["INDEX", "SINGLE", "Parts", "check_part_name", "index_text_begins"]
 #: The names that Hugging Face's libraries look for in a folder.
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-# Runs of bytes up to this length are read together with what lies between them: disks read pages.
+# Runs of bytes with gaps up to this length are read together: disks read pages.
 _PAGE = 4096
-# The bytes to read at once where runs are short.
+# The bytes to read at once if runs are short.
 _BLOCK = 1 << 24
 
 
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
     key: str
     part: str
-    start: tuple[int, ...]  # empty: where the tensor begins
+    start: tuple[int, ...]  # empty: the start of the tensor
 
 
 class Stored(NamedTuple):
@@ -60,25 +60,26 @@ class Stored(NamedTuple):
 
 
 def index_text_begins(start: bytes) -> bool:
-    """Whether a file that begins so is an index: a JSON object, and no length of a header."""
+    """Whether a file with this beginning is an index: a JSON object rather than a header length."""
     return start.lstrip()[:1] == b"{" and b"\0" not in start[:8]
 
 
 class Parts:
     """An open checkpoint of one or several safetensors files.
 
-    Headers are read when a tensor is first asked for; elements only by `read`. To be used in a
-    ``with`` block, which closes the files.
+    Headers are read when a tensor is first asked for; elements only by `read`. Use it in a ``with``
+    block, which closes the files.
 
     Args:
         path: A folder with an index or a ``model.safetensors``, an index, or a safetensors file.
         limits: The limits on the claims of all files together.
 
     Attributes:
-        budget: Counts the memory of what they claim.
+        budget: Counts the memory that they claim.
         folder: The folder of the parts.
-        names: The names of the tensors; those of tied tensors all.
+        names: The names of the tensors, including all names of tied tensors.
         facts: The notes of flambeau in the index.
+        texts: Other metadata, of the index or of the only file.
 
     Raises:
         CheckpointError: There is no complete checkpoint, or the index is damaged.
@@ -89,6 +90,7 @@ class Parts:
         self._files = contextlib.ExitStack()
         self._open: dict[str, tuple[Source, dict[str, Entry]]] = {}
         self.facts: dict[str, Any] = {}
+        self.texts: dict[str, Any] = {}
         self._pieces: dict[str, list[Piece]] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._tied: dict[str, str] = {}
@@ -96,11 +98,14 @@ class Parts:
         self.folder: Path = found.parent
         self.path = found
         self.budget: Budget = (limits or Limits()).budget(_size_beside(found))
-        if found.suffix == ".json":
-            with opened(found) as source:
-                self._take_index(source)
-        else:
-            self._take_file(found.name)
+        with contextlib.ExitStack() as failing:
+            failing.enter_context(self)
+            if found.suffix == ".json":
+                with opened(found) as source:
+                    self._take_index(source)
+            else:
+                self._take_file(found.name)
+            failing.pop_all()
         self.names: list[str] = [*dict.fromkeys([*self._pieces, *self._tied])]
 
     def __enter__(self) -> Parts:
@@ -109,22 +114,27 @@ class Parts:
     def __exit__(self, *error: object) -> None:
         self._files.close()
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes in bytes of the parts that have been opened."""
+        return {part: source.size for part, (source, _) in self._open.items()}
+
     def first_name(self, name: str) -> str:
-        """The name under which the elements of a tied tensor are stored; of others, its own."""
+        """The name under which a tensor's elements are stored, which tied tensors share."""
         return self._tied.get(name, name)
 
     def claim_all(self) -> None:
-        """Count the memory of all tensors beside their elements.
+        """Count the memory of all tensors besides their elements.
 
         Raises:
-            LimitExceededError: There is not as much.
+            LimitExceededError: The limit is exceeded.
         """
         count = len({*map(self.first_name, self.names)})
         with self._named(self.path.name):
             self.budget.take(TENSOR * count, f"all of {count:,} tensors but their elements")
 
     def stored(self, name: str) -> Stored:
-        """The dtype, the shape and the places of a tensor.
+        """The dtype, the shape and the pieces of a tensor.
 
         Raises:
             CheckpointError: A part is missing or damaged, or differs from the index.
@@ -144,7 +154,7 @@ class Parts:
         return Stored(NUMPY_DTYPES[kinds.pop()], shape, pieces)
 
     def read(self, stored: Stored, region: Sequence[slice] | None = None) -> np.ndarray:
-        """The elements of a region, of which only those are read that lie in it.
+        """The elements of a region; reads only bytes that overlap it.
 
         Args:
             stored: The tensor.
@@ -158,7 +168,7 @@ class Parts:
         low = [start for start, _ in bounds]
         result = np.zeros([max(end - start, 0) for start, end in bounds], stored.dtype)
         for start, entry, part in stored.pieces:
-            # The box that the region and the piece share, counted within each of them.
+            # The intersection of the region and the piece, in the coordinates of each.
             ends = [a + size for a, size in zip(start, entry.shape, strict=True)]
             first = [max(a, start[i]) for i, (a, _) in enumerate(bounds)]
             last = [min(b, ends[i]) for i, (_, b) in enumerate(bounds)]
@@ -212,6 +222,7 @@ class Parts:
         header = self._open_part(name)
         with self._named(name):
             own = own_facts(header.texts)
+        self.texts = {key: text for key, text in header.texts.items() if key != OWN_KEY}
         for each in header.entries:
             self._pieces[each.name] = [Piece(each.name, name, ())]
         self._tied = {a: b for a, b in own.shared.items() if b in self._pieces}
@@ -229,7 +240,8 @@ class Parts:
         for part in {*weights.values()}:
             check_part_name(part)
         metadata = index.get("metadata")
-        facts = metadata.get(OWN_KEY) if isinstance(metadata, dict) else None
+        self.texts = dict(metadata) if isinstance(metadata, dict) else {}
+        facts = self.texts.pop(OWN_KEY, None)
         self.facts = facts if isinstance(facts, dict) else {}
         self._take_pieces(weights, self.facts.get("divided", {}), self.facts.get("tied", {}))
 
@@ -261,19 +273,19 @@ class Parts:
 
 
 def check_part_name(part: str) -> None:
-    """Fail unless a name in an index is that of a file beside it.
+    """Fail unless a name in an index is that of a file in the same folder.
 
     Raises:
-        RefusedContentError: It is another path, or none.
+        RefusedContentError: It is not.
     """
     if Path(part).name != part or part in ("", ".", "..") or not part.isprintable():
         raise RefusedContentError(f"its part {part!r:.80} is not a file beside it")
 
 
 def _fill(shape: tuple[int, ...], boxes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
-    """Whether boxes, each a start and a shape, are a grid of all elements of ``shape``.
+    """Whether boxes (start and shape each) are a grid that covers all elements of ``shape``.
 
-    A mesh cuts each dimension by itself, so that pieces always are one.
+    A mesh cuts each dimension separately, so pieces always form a grid.
     """
     if any(not len(start) == len(size) == len(shape) for start, size in boxes):
         return False
@@ -306,7 +318,7 @@ def _index_or_file(path: Path) -> Path:
 
 
 def _size_beside(path: Path) -> int:
-    """The bytes of an index and of the files beside it; of another file, its own."""
+    """The bytes of an index and of the files in its folder; for any other file, its own."""
     if path.suffix != ".json":
         return path.stat().st_size
     with os.scandir(path.parent) as entries:
@@ -317,7 +329,7 @@ def _read_box(
     source: Source, entry: Entry, itemsize: int, box: list[tuple[int, int]]
 ) -> np.ndarray:
     """The bytes of a box, in order."""
-    # Behind the last dimension that is cut, everything lies together.
+    # After the last dimension that is cut, the bytes are contiguous.
     whole = [(0, n) for n in entry.shape]
     cut = [i for i, each in enumerate(box) if each != whole[i]]
     last = cut[-1] if cut else 0
@@ -334,7 +346,7 @@ def _read_box(
     i = 0
     while i < len(rows):
         first, j = int(rows[i]), i + 1
-        # Rows that follow each other, as many as are read at once.
+        # Consecutive rows, as many as are read at once.
         while j < len(rows) and j - i < at_once and rows[j] == first + j - i:
             j += 1
         begin = entry.start + first * row + low * inner

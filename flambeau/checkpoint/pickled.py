@@ -1,11 +1,11 @@
-"""A reader of pickles that makes plain data only, whatever the pickle says.
+"""An unpickler that creates only plain data, whatever the pickle contains.
 
-Python's own reader calls what a pickle names, believes the sizes that it states, and computes the
-hash of tuples however deep they are nested. This one knows the operations that Python's pickler
-writes for protocols 2 to 5, and checks each: a call is one of a given table, containers are of
-Python's own kinds, and a `Budget` counts the created objects.
+Python's own unpickler calls any function that a pickle names, trusts the sizes that it states, and
+computes the hash of arbitrarily nested tuples. This one implements the opcodes that Python's
+pickler writes for protocols 2 to 5, and checks each: functions come from a given table, containers
+are Python's own, and a `Budget` counts the created objects.
 
-The operations are described in Python's `pickletools`.
+The opcodes are documented in Python's `pickletools`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flambeau.checkpoint.errors import (
     RefusedContentError,
 )
 from flambeau.checkpoint.limits import Budget
-from flambeau.core.tensor import Size
+from flambeau.core.values.tensor import Size
 
 __all__ = ["DAMAGE", "NamedFunction", "PlainUnpickler", "Stateful", "set_attributes", "shown"]
 
@@ -36,11 +36,11 @@ DAMAGE = (
 _LATEST_PROTOCOL = 5
 _FLOAT = struct.Struct(">d")
 _NESTING = frozenset([tuple, frozenset, Size])
-# Keys whose hash is remembered, or differs where the keys do.
+# Keys whose hash is cached, or differs if the keys differ.
 _CHEAP_KEYS = frozenset([float, bool, type(None)])
 _CHEAP_NUMBER = 1 << 60
 _CHEAP_TEXT = 256
-# Bytes that Python takes, roughly.
+# Approximate sizes of Python objects in bytes.
 _CONTAINER, _MEMBER, _SLOT = 64, 100, 8
 _OPCODE_NAMES = {
     value: name
@@ -73,14 +73,14 @@ class Stateful:
 
 
 class PlainUnpickler:
-    """Reads one pickle; subclasses say what its names stand for.
+    """Reads one pickle; subclasses map its names to objects.
 
     Args:
-        file: Where the pickle begins, open for reading bytes.
-        size: How many bytes the file has.
+        file: Open for reading bytes, at the start of the pickle.
+        size: The size of the file in bytes.
         budget: Counts the created objects.
         depth: How deep tuples may be nested.
-        place: The name of a byte of the file in messages, whose number stands for ``{}``.
+        place: The description of a byte of the file in messages, with ``{}`` for its number.
     """
 
     #: The kinds of dict whose items a pickle may set.
@@ -97,9 +97,9 @@ class PlainUnpickler:
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
-        # Tuples that hold tuples, how deep, and how many members that are in all.
+        # Tuples that contain tuples, their depth, and their total number of members.
         self._nested: dict[int, tuple[Any, int, int]] = {}
-        # How often keys of a container have had a hash, where hashes can be made to meet.
+        # How often keys of a container had a hash, for types whose hashes can be made to collide.
         self._meetings: Counter[tuple[int, int]] = Counter()
 
     def load(self) -> Any:
@@ -145,7 +145,7 @@ class PlainUnpickler:
         return int.from_bytes(data, "little")
 
     def _sized(self, size: int) -> bytes:
-        """Bytes whose number, itself of ``size`` bytes, stands before them."""
+        """Bytes preceded by their length, itself of ``size`` bytes."""
         count = self._number(size)
         if count > self._size - self._file.tell():
             raise EOFError(f"{count} bytes are more than follow")
@@ -177,7 +177,7 @@ class PlainUnpickler:
         self._marks.append(len(self._stack))
 
     def _marked(self) -> list[Any]:
-        """Take off the values above the last mark, and the mark."""
+        """Pop the values above the last mark, and the mark."""
         mark = self._marks.pop()
         found = self._stack[mark:]
         del self._stack[mark:]
@@ -259,15 +259,15 @@ class PlainUnpickler:
             target.add(each)
 
     def _check_key(self, target: Any, key: Any) -> None:
-        """Count the work for a key whose hash takes long, or can be made to meet other keys'.
+        """Count the work for a key whose hash is slow or can be made to collide with other keys'.
 
-        Keys of one hash are compared with each other, which without a bound takes hours.
+        Keys with one hash are compared with each other, which without a bound could take hours.
         """
         kind = type(key)
         if kind in _CHEAP_KEYS or (kind is int and -_CHEAP_NUMBER < key < _CHEAP_NUMBER):
             return
         if kind is str or kind is bytes:
-            # Equal ones are compared to their end.
+            # Equal keys are compared to their end.
             self.budget.take(len(key) // _SLOT)
             return
         work = _SLOT * self._extent(key)[1]
@@ -326,7 +326,7 @@ class PlainUnpickler:
             self.set_state(target, state)
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a function that is no `NamedFunction`, or RefusedContentError."""
+        """The result of a function that is not a `NamedFunction`, or RefusedContentError."""
         raise RefusedContentError(f"it calls a {type(function).__name__}")
 
     def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -344,7 +344,7 @@ class PlainUnpickler:
     def _here(self) -> str:
         return self._place.format(self._file.tell())
 
-    # By the operation's byte.
+    # By opcode byte.
     _OPERATIONS: ClassVar[dict[bytes, Callable[[PlainUnpickler], object]]] = {
         pickle.PROTO: lambda self: self._protocol(self._number(1)),
         pickle.FRAME: lambda self: self._number(8),
@@ -400,7 +400,7 @@ class PlainUnpickler:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: containers could have representations without end."""
+    """A value in a message, shortened: containers may have unlimited representations."""
     return f"{value!r:.80}" if type(value) in (str, int, bool, float) else type(value).__name__
 
 
@@ -408,7 +408,7 @@ def set_attributes(target: Any, state: Any, budget: Budget) -> None:
     """Set attributes of an object that its class does not have.
 
     Raises:
-        RefusedContentError: An attribute would take the place of a member of the class.
+        RefusedContentError: An attribute would shadow a member of the class.
     """
     for name, value in state.items():
         if type(name) is not str or hasattr(type(target), name):

@@ -1,11 +1,10 @@
 """Flat dicts of tensors as safetensors files.
 
-They can be read by every safetensors reader, and hold no code: loading one from a stranger runs
-nothing. Beside the tensors, the file's text metadata holds what a plain reader has no place
-for, as JSON under one key:
+Every safetensors reader can read them, and they contain no code: loading an untrusted file runs
+nothing. In addition to the tensors, the file's text metadata holds as JSON under one key:
 
 - the order of the names;
-- which names stand for one tensor, whose elements are written once (tied weights);
+- the names that share one tensor, whose elements are written once (tied weights);
 - a state dict's ``_metadata``, the versions of the modules that made it.
 
 The layout of a file is the one that https://github.com/huggingface/safetensors documents as its
@@ -40,9 +39,9 @@ from flambeau.checkpoint.errors import (
 from flambeau.checkpoint.limits import TENSOR, Budget, Limits
 from flambeau.checkpoint.source import Source, opened
 from flambeau.checkpoint.torch_names import are_versions
-from flambeau.core import dtype as dtypes
-from flambeau.core.device import device
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["check_metadata", "read_metadata", "read_safetensors", "write_safetensors"]
 
@@ -71,9 +70,9 @@ _STORED_DTYPES = {np.dtype(each): name for name, each in NUMPY_DTYPES.items()}
 _LENGTH = 8
 # The largest header that the format allows.
 _LONGEST_HEADER = 100_000_000
-# Elements begin at multiples of it, so that readers can use them where they are.
+# Elements begin at multiples of this, so that readers can use them in place.
 _ALIGNMENT = 8
-#: How many times its length a text of JSON takes in Python, at most.
+#: The most memory that parsed JSON takes in Python, as a multiple of its text.
 TIMES_THE_TEXT = 24
 
 
@@ -86,15 +85,15 @@ def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: Bi
         file: Open for writing bytes.
 
     Raises:
-        TypeError: ``obj`` is not a dict, or under the name that the message gives there is no
-            tensor, or one of a dtype that the format does not have (complex128).
+        TypeError: ``obj`` is not a dict, or the value under the name in the message is not a
+            tensor, or has a dtype that the format lacks (complex128).
         ValueError: A name is ``__metadata__``.
         NotImplementedError: A tensor is on the meta device, so has no elements.
     """
     tensors = checked(obj)
     shared = second_names(tensors)
     own = _own_text(list(tensors), shared, getattr(obj, "_metadata", None))
-    # The largest elements first: then all of them are aligned.
+    # The largest dtypes first: then the elements of all tensors are aligned.
     written = {name: tensor for name, tensor in tensors.items() if name not in shared}
     written = dict(sorted(written.items(), key=lambda item: -item[1].dtype.itemsize))
     facts = {name: (each.dtype.numpy, tuple(each.shape)) for name, each in written.items()}
@@ -107,7 +106,7 @@ def header_bytes(facts: Mapping[str, tuple[Any, tuple[int, ...]]], texts: dict[s
 
     Args:
         facts: NumPy's dtype and the shape of each tensor, in the order of their elements.
-        texts: Strings to keep with the tensors.
+        texts: Strings to store with the tensors.
     """
     header: dict[str, Any] = {RESERVED_NAME: texts}
     end = 0
@@ -123,7 +122,7 @@ def header_bytes(facts: Mapping[str, tuple[Any, tuple[int, ...]]], texts: dict[s
 def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDict[str, Tensor]:
     """The tensors of a file, by name and in the order in which they were saved.
 
-    Files of other programs are read too; their names come in the order of the file's data.
+    Files of other programs are read too, with names in the order of the data.
 
     Args:
         source: The file.
@@ -143,7 +142,7 @@ def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDi
     for name, first in own.shared.items():
         if name not in found and first in found:
             found[name] = found[first]
-    # Another program may have added names or taken some away since.
+    # Another program may have added or removed names since.
     known = [name for name in own.names if name in found]
     state = OrderedDict((name, found[name]) for name in dict.fromkeys([*known, *found]))
     if own.state_dict is not None:
@@ -152,7 +151,7 @@ def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDi
 
 
 def read_metadata(f: str | os.PathLike[str] | BinaryIO) -> dict[str, str]:
-    """The text that was saved with the tensors of a safetensors file, without reading the tensors.
+    """The text stored with the tensors of a safetensors file, without reading the tensors.
 
     Args:
         f: a path, or a file open for reading bytes.
@@ -210,7 +209,7 @@ def _check_entry(name: Any, value: Any) -> None:
 
 
 def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """The text to keep with the tensors, checked.
+    """The text to store with the tensors, checked.
 
     Raises:
         TypeError: It does not map text to text.
@@ -226,7 +225,7 @@ def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def second_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """For each name of a tensor that has an earlier name, that name."""
+    """For each later name of a tensor, its first name."""
     first_names: dict[Any, str] = {}
     later: dict[str, str] = {}
     for name, tensor in tensors.items():
@@ -250,7 +249,7 @@ def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
 
 
 class Entry(NamedTuple):
-    """The entry of one tensor in a header; its bytes are counted from the beginning of the file."""
+    """The entry of one tensor in a header; byte positions count from the beginning of the file."""
 
     name: str
     dtype: str
@@ -305,7 +304,7 @@ def of_json(text: str, subject: str) -> dict[str, Any]:
     """A JSON object, read strictly.
 
     Raises:
-        DamagedFileError: ``text`` is none.
+        DamagedFileError: ``text`` is not a JSON object.
     """
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
@@ -362,7 +361,7 @@ def _entry(name: str, entry: Any, first: int, file_size: int) -> Entry:
 
 
 def _check_places(entries: list[Entry], first: int, size: int) -> None:
-    """Check that the tensors lie one after another, from the first byte to the file's last."""
+    """Check that the tensors are contiguous, from the first byte to the file's last."""
     end = first
     for each in entries:
         if each.start != end:
@@ -382,7 +381,7 @@ def _tensor(source: Source, entry: Entry, where: device) -> Tensor:
 
 
 def own_facts(texts: dict[str, str]) -> _OwnFacts:
-    """The notes of `write_safetensors` in a file's texts; empty for another program's file."""
+    """The notes of `write_safetensors` in a file's texts; empty for files of other programs."""
     if OWN_KEY not in texts:
         return _OwnFacts([], {}, None)
     subject = f"its metadata under {OWN_KEY!r}"

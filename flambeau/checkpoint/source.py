@@ -1,4 +1,4 @@
-"""The bytes of a file that is read."""
+"""The bytes of a file that is being read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Source", "opened"]
 
 
 class Source:
-    """An open file, whose parts are read by their position.
+    """An open file whose parts are read by position.
 
-    Parts are read instead of mapped into memory: where another program cuts a mapped file short,
-    reading it ends the process.
+    Parts are read, not memory-mapped: if another program truncates a mapped file, reading it
+    crashes the process.
 
     Attributes:
         file: Open for reading bytes, and seekable.
-        size: How many bytes it has.
+        size: Its size in bytes.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -32,7 +32,7 @@ class Source:
         """The ``count`` bytes from ``start`` on.
 
         Raises:
-            DamagedFileError: The file does not have them.
+            DamagedFileError: The file is shorter.
         """
         found = b""
         if 0 <= start <= start + count <= self.size:
@@ -49,15 +49,16 @@ class Source:
 def opened(f: Any) -> Iterator[Source]:
     """The bytes of a path, or the rest of a file that is open for reading bytes.
 
-    A CheckpointError of the block is given the file's name, and a MemoryError becomes one.
+    A CheckpointError from the block gets the file's name, and a MemoryError becomes a
+    CheckpointError.
 
     Raises:
-        TypeError: ``f`` is neither, or a file that is open for reading text.
+        TypeError: ``f`` is neither, or is open for reading text.
     """
     is_path = isinstance(f, str | os.PathLike)
     try:
         with open(f, "rb") if is_path else io.BytesIO(_rest_of(f)) as file:
-            # A file that cannot seek, such as a pipe, is read as a whole.
+            # A file that cannot seek, such as a pipe, is read completely.
             yield Source(file if file.seekable() else io.BytesIO(file.read()))
     except MemoryError as error:
         reason = "this machine has not enough memory for the content"

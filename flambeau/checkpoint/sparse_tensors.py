@@ -1,4 +1,4 @@
-"""Sparse tensors in PyTorch's files: a layout, and the dense tensors that they are made of."""
+"""Sparse tensors in PyTorch's files: a layout and the component tensors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from flambeau.checkpoint.errors import RefusedContentError
-from flambeau.core.layout import layout, sparse_coo, sparse_csc, sparse_csr
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices.layout import layout, sparse_coo, sparse_csc, sparse_csr
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.sparse.compressed import CompressedTensor, sparse_compressed_tensor
 from flambeau.sparse.creation import sparse_coo_tensor
 from flambeau.sparse.tensor import SparseTensor, host, is_known
@@ -17,23 +17,32 @@ __all__: list[str] = []
 
 
 def parts_of(tensor: SparseTensor) -> tuple[Any, ...]:
-    """The parts of a sparse tensor as files hold them."""
+    """The components of a sparse tensor in the form that files hold."""
     if not isinstance(tensor, CompressedTensor):
         return tensor._indices_, tensor._values_, tensor.shape, tensor.is_coalesced()
     plain = tensor._indices_[1 if tensor.layout is sparse_csr else 0].clone()
     return tensor._starts_, plain, tensor._values_, tensor.shape
 
 
+def component_names(kind: Any) -> tuple[str, ...]:
+    """The names of `parts_of` for a layout, as PyTorch's methods have them."""
+    rows = ("crow_indices", "col_indices"), ("ccol_indices", "row_indices")
+    of = {sparse_coo: ("indices",), sparse_csr: rows[0], sparse_csc: rows[1]}
+    if type(kind) is not layout or kind not in of:
+        raise RefusedContentError(f"a sparse tensor of layout {kind!s:.80}, which no tensor has")
+    return (*of[kind], "values", "size")
+
+
 def put_together(kind: Any, parts: Any) -> SparseTensor:
-    """The sparse tensor of parts in a file, which are checked.
+    """The sparse tensor of components from a file, which are checked.
 
     Args:
         kind: Its layout.
-        parts: As `parts_of` gives them; older files do not say whether a tensor is coalesced.
+        parts: The result of `parts_of`; older files do not record whether a tensor is coalesced.
 
     Raises:
-        RefusedContentError: The layout is none here, or the parts do not fit each other.
-        TypeError: They are other things than tensors and sizes.
+        RefusedContentError: The layout is not supported, or the parts do not fit each other.
+        TypeError: They are no tensors and sizes.
     """
     if type(kind) is not layout or type(parts) is not tuple:
         raise TypeError("a sparse tensor is described by a layout and its parts")
@@ -61,7 +70,7 @@ def put_together(kind: Any, parts: Any) -> SparseTensor:
 
 
 def _in_order(positions: np.ndarray) -> bool:
-    """Whether each position comes after the one before it."""
+    """Whether the indices are in increasing order."""
     before, after = positions[:, :-1], positions[:, 1:]
     differ = before != after
     if not before.size:

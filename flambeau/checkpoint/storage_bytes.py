@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from flambeau.checkpoint.torch_names import DTYPE_OF, UNTYPED
-from flambeau.core import dtype as dtypes
-from flambeau.core.convert import place
-from flambeau.core.device import CPU
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import CPU
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.convert import place
+from flambeau.core.values.tensor import Tensor
 from flambeau.storage import TypedStorage, UntypedStorage
 
 __all__: list[str] = []
 
-# Before the storage's own pickle stand a number, a version and facts of the machine.
+# The storage's pickle is preceded by three others: a number, a version and machine data.
 _BEFORE = 3
 _LENGTH = 8
 
 
 class _Reader(pickle.Unpickler):
-    """Reads the reference to a storage: a tuple with its class, by name, its key and its size."""
+    """Reads the reference to a storage: a tuple of its class's name, its key and its size."""
 
     def find_class(self, module: str, name: str) -> Any:
         return name

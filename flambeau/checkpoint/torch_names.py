@@ -1,16 +1,16 @@
-"""The names of dtypes, layouts and arrays in PyTorch's files.
+"""The names of dtypes, layouts and storages in PyTorch's files.
 
-Arrays of the older dtypes have a class for each, such as ``torch.FloatStorage``; those of newer
-dtypes are bytes, and the dtype stands beside them.
+Storages of the older dtypes have a class each, such as ``torch.FloatStorage``; storages of newer
+dtypes are bytes, with the dtype stored beside them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import layout as layouts
-from flambeau.core.dtype import ALL_DTYPES, complex32, dtype
-from flambeau.core.layout import layout, memory_format
+from flambeau.core.devices import layout as layouts
+from flambeau.core.devices.layout import layout, memory_format
+from flambeau.core.support.dtype import ALL_DTYPES, complex32, dtype
 
 __all__: list[str] = []
 
@@ -35,15 +35,15 @@ _CLASSES = {
     "complex64": "ComplexFloatStorage",
     "complex128": "ComplexDoubleStorage",
 }
-#: The class of an array of a dtype; newer dtypes have none.
+#: The storage class of a dtype; newer dtypes have none.
 CLASS_OF: dict[dtype, str] = {DTYPES[name]: cls for name, cls in _CLASSES.items()}
-#: The dtype of an array of a class.
+#: The dtype of a storage class.
 DTYPE_OF: dict[str, dtype] = {cls: of for of, cls in CLASS_OF.items()}
 UNTYPED = "UntypedStorage"
 
 
 def are_versions(metadata: Any) -> bool:
-    """Whether this can be a state dict's ``_metadata``: a dict for each module's name."""
+    """Whether a value can be a state dict's ``_metadata``: a dict for each module's name."""
     return isinstance(metadata, dict) and all(
         isinstance(name, str) and isinstance(facts, dict) for name, facts in metadata.items()
     )

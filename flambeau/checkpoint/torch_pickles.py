@@ -1,4 +1,4 @@
-"""The pickles in PyTorch's files, and the meaning of functions, classes and arrays in them."""
+"""The pickles in PyTorch's files, and the functions, classes and storages named in them."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ from flambeau.checkpoint.torch_names import (
     are_versions,
 )
 from flambeau.checkpoint.torch_tensors import Storage, Tensors
-from flambeau.core import naming
-from flambeau.core.device import device
-from flambeau.core.dtype import dtype
-from flambeau.core.layout import layout
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.devices.layout import layout
+from flambeau.core.support import naming
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.nn.registry import HookRegistry, Registry
 
 __all__ = ["Pickles", "dtype_of", "refused_names"]
 
-# Where the classes of arrays are, and the functions that make tensors.
+# The modules that name storage classes, and the functions that make tensors.
 _OF_STORAGES = ("torch", "torch.storage", "torch.cuda")
 _OF_TENSORS = ("torch._utils", "torch._tensor")
-# Where flambeau's files name layouts and memory formats that were pickled by Python alone.
-_OLDER_LAYOUTS = naming.module_of(layout)
+# The module under which flambeau's older files name layouts and memory formats.
+_OLDER_LAYOUTS = "flambeau.core.layout"
 
 
 class _Class(NamedTuple):
-    """A class of PyTorch's, of which the name is all that counts."""
+    """A class of PyTorch's; only its name matters."""
 
     name: str
 
 
-# The dicts in which a module keeps its members and hooks, created empty and filled by the reader.
+# The dicts for a module's members and hooks, created empty and filled by the unpickler.
 _TABLES = {(naming.module_of(each), each.__name__): each for each in (Registry, HookRegistry)}
 
 
-# Replacements of functions of Python's: they take data that the pickle has made, never numbers of
-# elements or iterators.
+# Replacements of Python's functions: they take data that the pickle has created, never element
+# counts or iterators.
 
 
 def _set(reader: _Plain, members: Any = ()) -> set[Any]:
@@ -123,7 +123,7 @@ def _device(reader: _Plain, kind: str, index: int | None = None) -> device:
 def _layout(reader: _Plain, name: str) -> layout:
     found = LAYOUTS.get(name.removeprefix("torch.")) if type(name) is str else None
     if found is None:
-        raise RefusedContentError(f"a layout called {shown(name)}, which is none here")
+        raise RefusedContentError(f"a layout called {shown(name)}, which is not supported")
     return found
 
 
@@ -138,7 +138,7 @@ _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "bytes"): lambda reader: b"",
     ("builtins", "slice"): partial(_of_numbers, slice),
     ("builtins", "range"): partial(_of_numbers, range),
-    # Its name in pickles that Python 2 reads too.
+    # Its name in pickles for Python 2.
     ("builtins", "xrange"): partial(_of_numbers, range),
     ("_codecs", "encode"): _encode,
     ("numpy", "dtype"): NumpyDtype,
@@ -150,16 +150,16 @@ _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("torch", "device"): _device,
     ("torch.serialization", "_get_layout"): _layout,
 }
-# Named as what a tensor is, and of no consequence.
+# Named as the type of a tensor; has no effect.
 _KINDS = {("torch", "Tensor"), ("torch._tensor", "Tensor"), ("torch.nn.parameter", "Parameter")}
 
 
 class _Names:
-    """The objects that names in a file of PyTorch's stand for.
+    """Maps the names in a file of PyTorch's to objects.
 
     Args:
         tensors: Creates its tensors.
-        storage: Gives an array outside the pickle, from the pickle's reference to it.
+        storage: Returns a storage outside the pickle, from the pickle's reference to it.
     """
 
     def __init__(self, tensors: Tensors, storage: Callable[..., Storage]) -> None:
@@ -168,17 +168,17 @@ class _Names:
         self._arrays: set[str] = set()
 
     def outside(self, pid: Any) -> Storage:
-        """An array outside the pickle."""
+        """A storage outside the pickle."""
         if type(pid) is not tuple or len(pid) < 5 or shown(pid[0]) != "'storage'":
             raise RefusedContentError(f"something outside the pickle, called {shown(pid)}")
         _, cls, key, location, count, *more = pid
         if type(key) is not str or type(location) is not str or type(count) is not int:
-            raise TypeError("an array is described by other things than text and numbers")
+            raise TypeError("an array is described by values other than strings and numbers")
         self._arrays.add(key)
         return self._storage(cls, key, location, count, *more)
 
     def check_arrays(self) -> None:
-        """Check that all arrays are those of tensors, since there are no others here."""
+        """Check that all storages belong to tensors, since no other storages are supported."""
         for key in self._arrays - self._tensors.used:
             raise RefusedContentError(
                 f"array {key!r:.80} is a storage without a tensor, which flambeau cannot load; "
@@ -186,7 +186,7 @@ class _Names:
             )
 
     def meaning(self, module: str, name: str) -> Any:
-        """A function, class or dtype of PyTorch's."""
+        """The replacement of a function, class or dtype of PyTorch's."""
         if module in _OF_TENSORS and name in self._tensors.answers:
             return NamedFunction(self._tensors.answers[name])
         if module == "torch" and name in DTYPES:
@@ -224,7 +224,7 @@ class _Plain(PlainUnpickler):
         return self._names.meaning(module, name) if found is None else found
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """The result of a function that is allowed, or a module's table."""
+        """The result of an allowed function, or a module's table."""
         if _is_table(function) and not args:
             return function()
         if not is_allowed(function):
@@ -232,7 +232,7 @@ class _Plain(PlainUnpickler):
         return function(*args)
 
     def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An object of a class that is allowed, or a module's table."""
+        """An object of an allowed class, or a module's table."""
         if _is_table(cls) and not args and not kwargs:
             return cls()
         if not is_allowed(cls):
@@ -240,7 +240,7 @@ class _Plain(PlainUnpickler):
         return cls.__new__(cls, *args, **kwargs)
 
     def set_state(self, target: Any, state: Any) -> None:
-        """Give an array of NumPy's, or an object of a class that is allowed, its state."""
+        """Set the state of a NumPy array, or of an object of an allowed class."""
         if type(target) is ARRAY_CLASS:
             fill_array(target, state, self.budget)
         elif is_allowed(type(target)):
@@ -249,13 +249,13 @@ class _Plain(PlainUnpickler):
             super().set_state(target, state)
 
     def set_attributes(self, target: Any, state: Any) -> None:
-        """Set attributes of a dict, of which ``_metadata`` holds the versions of modules."""
+        """Set attributes of a dict; ``_metadata`` holds the versions of modules."""
         if not are_versions(state.get("_metadata", {})):
             raise RefusedContentError("a state dict's _metadata is not a dict of dicts by name")
         super().set_attributes(target, state)
 
     def persistent_load(self, pid: Any) -> Any:
-        """An array outside the pickle."""
+        """A storage outside the pickle."""
         return self._names.outside(pid)
 
 
@@ -267,7 +267,7 @@ _TRUSTED = {"Size": Size, "Tensor": Tensor, "device": device}
 
 
 class _Trusting(pickle.Unpickler):
-    """A pickle of anything that Python can import here."""
+    """A pickle of any object that Python can import here."""
 
     def __init__(self, file: BinaryIO, names: _Names) -> None:
         super().__init__(file, encoding="utf-8")
@@ -282,7 +282,7 @@ class _Trusting(pickle.Unpickler):
         try:
             return self._names.meaning(module, name)
         except RefusedContentError:
-            # The table of PyTorch's modules is there for the name torch.
+            # The table of PyTorch's modules exists for the name torch.
             home = import_module("flambeau.as_torch.finder").home_of(module)
             try:
                 return super().find_class(home, name)
@@ -290,7 +290,7 @@ class _Trusting(pickle.Unpickler):
                 raise RefusedContentError(_refusal(module, name)) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        """An array outside the pickle."""
+        """A storage outside the pickle."""
         return self._names.outside(pid)
 
 
@@ -309,7 +309,7 @@ def _refusal(module: str, name: str) -> str:
 
 
 def dtype_of(cls: Any, key: str) -> dtype | None:
-    """The dtype of the elements of an array of this class; ``None`` for bytes."""
+    """The dtype of the elements of a storage class; ``None`` for bytes."""
     name = cls.name if isinstance(cls, _Class) else shown(cls)
     if name == UNTYPED:
         return None
@@ -325,10 +325,10 @@ class Pickles:
     """Reads the pickles of a file.
 
     Args:
-        file: Where they are.
+        file: The file that contains them.
         depth: How deep tuples may be nested.
         weights_only: Whether only tensors, numbers, text and containers of them are read.
-        place: The name of a byte of the file in messages, whose number stands for ``{}``.
+        place: The description of a byte of the file in messages, with ``{}`` for its number.
     """
 
     def __init__(
@@ -341,12 +341,12 @@ class Pickles:
         self._place = place
 
     def load(self, start: int, tensors: Tensors, storage: Callable[..., Storage]) -> Any:
-        """Read the pickle that begins at a byte; the file then stands behind it.
+        """Read the pickle that begins at a byte; the file is then positioned after it.
 
         Args:
             start: The byte.
             tensors: Creates its tensors.
-            storage: Gives an array outside the pickle, from the pickle's reference to it.
+            storage: Returns a storage outside the pickle, from the pickle's reference to it.
         """
         self._file.seek(start)
         names = _Names(tensors, storage)
@@ -369,10 +369,10 @@ class Pickles:
 
 
 def refused_names(pickled: bytes) -> list[str]:
-    """The names in a pickle of PyTorch's that are not read unless they are allowed, in order.
+    """The names in a pickle of PyTorch's that must be allowed before they are read, in order.
 
     Raises:
-        ValueError: It is no pickle.
+        ValueError: It is not a pickle.
     """
     tensors = Tensors(Limits().budget(len(pickled)), "little")
     names = _Names(tensors, _no_storage)

@@ -1,7 +1,7 @@
-"""Reading the files of `torch.save`: the zip archives of today and the format before them.
+"""Reading the files of `torch.save`: zip archives, and the format before them.
 
-Both are a pickle, in which tensors are calls of PyTorch's functions on arrays that lie outside it.
-The formats are described at https://docs.pytorch.org/docs/2.13/notes/serialization.html
+Both contain a pickle, in which tensors are calls of PyTorch's functions on storages outside it. The
+formats are described at https://docs.pytorch.org/docs/2.13/notes/serialization.html
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from flambeau.checkpoint.archive import Archive
 from flambeau.checkpoint.errors import DamagedFileError, RefusedContentError
-from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.limits import Budget, Limits
 from flambeau.checkpoint.source import Source
 from flambeau.checkpoint.torch_pickles import Pickles, dtype_of
 from flambeau.checkpoint.torch_tensors import Shapes, Storage, Tensors
-from flambeau.core.device import META, device
+from flambeau.core.devices.device import META, device
 
 __all__ = [
     "Reading",
@@ -30,14 +30,14 @@ __all__ = [
     "refuse_tar",
 ]
 
-# The start of files of the older format, after the pickle's own two bytes.
+# The magic number of the older format, after the pickle's first two bytes.
 _MAGIC = 0x1950A86A20F9469CFC6C
 _OLDER_VERSION = 1001
 _PICKLE, _ZIP = b"\x80\x02", b"PK\x03\x04"
 _PICKLED = "data.pkl"
 _LENGTH = 8
 
-#: The device for tensors that were saved on the one of this name.
+#: Maps the name of the device on which tensors were saved to a device.
 Placing = Callable[[str], device]
 
 
@@ -45,28 +45,30 @@ class Reading(NamedTuple):
     """Options for reading a file.
 
     Attributes:
-        placed: The device for tensors that were saved on the one of that name.
+        placed: Maps the name of the device on which tensors were saved to a device.
         weights_only: Whether only tensors, numbers, text and containers of them are read.
         limits: The limits on the file's claims.
+        tensors: Creates what creates the tensors, from a budget and the byte order.
     """
 
     placed: Placing
     weights_only: bool
     limits: Limits
+    tensors: Callable[[Budget, str], Tensors] = Tensors
 
 
 def begins_archive(start: bytes) -> bool:
-    """Whether a file that begins so is a zip archive."""
+    """Whether a file with this beginning is a zip archive."""
     return start.startswith(_ZIP)
 
 
 def begins_older_file(start: bytes) -> bool:
-    """Whether a file that begins so is one of PyTorch's from before there were archives."""
+    """Whether a file with this beginning has PyTorch's format from before archives."""
     return start.startswith(_PICKLE + pickle.dumps(_MAGIC, 2)[2:-1])
 
 
 def begins_tar(start: bytes) -> bool:
-    """Whether a file that begins so is one of PyTorch's from before version 0.1.10."""
+    """Whether a file with this beginning is from before PyTorch 0.1.10."""
     return start[257:262] == b"ustar"
 
 
@@ -85,7 +87,7 @@ def read_archive(source: Source, reading: Reading) -> Any:
     """The content of a file of `torch.save`.
 
     Raises:
-        CheckpointError: The file holds something else, or is damaged.
+        CheckpointError: The file has another format, or is damaged.
     """
     budget = reading.limits.budget(source.size)
     archive = Archive(source, budget)
@@ -103,10 +105,10 @@ def read_archive(source: Source, reading: Reading) -> Any:
     size = archive.size(name)
     budget.take(size, f"entry {name!r:.80}")
     pickled = io.BytesIO(archive.read(name))
-    # The name may itself have braces.
+    # The name may itself contain braces.
     place = "byte {} of entry " + f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
     pickles = Pickles(pickled, reading.limits.depth, reading.weights_only, place)
-    return pickles.load(0, Tensors(budget, order), storage)
+    return pickles.load(0, reading.tensors(budget, order), storage)
 
 
 def _folder_of(archive: Archive) -> str:
@@ -133,7 +135,7 @@ def _order_of(archive: Archive, name: str) -> str:
 
 
 class _Array(NamedTuple):
-    """The position of an array in a file of the older format."""
+    """The position of a storage in a file of the older format."""
 
     start: int
     size: int
@@ -142,8 +144,8 @@ class _Array(NamedTuple):
 def read_older_file(source: Source, reading: Reading) -> Any:
     """The content of a file that `torch.save` wrote before version 1.6; see `read_archive`.
 
-    The arrays follow the pickle. It is read twice: once to see where it ends and how large the
-    elements are, and again to make the tensors.
+    The storages follow the pickle. The pickle is read twice: once to find its end and the sizes of
+    the elements, and again to create the tensors.
     """
     depth, weights_only = reading.limits.depth, reading.weights_only
     pickles = Pickles(source.file, depth, weights_only)
@@ -156,7 +158,7 @@ def read_older_file(source: Source, reading: Reading) -> Any:
         itemsize = of.itemsize if of else 1
         if sizes.setdefault(key, itemsize) != itemsize:
             raise RefusedContentError(f"array {key!r:.80} has elements of two sizes")
-        # Checked below, when the number of its elements is known.
+        # Checked below, when the number of elements is known.
         return Storage(_unread, (1 << 62) * itemsize, of, key, META)
 
     def storage(cls: Any, key: str, location: str, *_: Any) -> Storage:
@@ -173,11 +175,12 @@ def read_older_file(source: Source, reading: Reading) -> Any:
     facts(start)
     end = source.file.tell()
     arrays = _arrays(source, facts(end), sizes)
-    # Reading arrays moves the position in the file.
+    # Reading storages moves the position in the file.
     place = f"byte {{}} of the pickle at byte {start}"
     pickled = io.BytesIO(source.read(start, end - start))
     pickles = Pickles(pickled, depth, weights_only, place)
-    return pickles.load(0, Tensors(reading.limits.budget(source.size), order), storage)
+    tensors = reading.tensors(reading.limits.budget(source.size), order)
+    return pickles.load(0, tensors, storage)
 
 
 def _check_version(magic: Any, version: Any) -> None:
@@ -194,7 +197,7 @@ def _order_in(system: Any) -> str:
 
 
 def _arrays(source: Source, keys: Any, sizes: dict[str, int]) -> dict[str, _Array]:
-    """The positions of the arrays, from the sizes of their elements in bytes."""
+    """The positions of the storages, from the sizes of their elements in bytes."""
     if type(keys) is not list or not all(type(each) is str for each in keys):
         raise DamagedFileError("its list of arrays is not a list of names")
     if set(keys) != set(sizes) or len(keys) != len(sizes):

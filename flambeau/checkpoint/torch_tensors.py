@@ -1,10 +1,11 @@
-"""The tensors of PyTorch's files: made from an array of bytes, sizes, and steps through them."""
+"""The tensors of PyTorch's files: created from a storage of bytes, sizes and strides."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,24 +14,24 @@ from flambeau.checkpoint.elements import array_from, checked_shape, strides_of, 
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.limits import HANDLE, TENSOR, Budget
 from flambeau.checkpoint.pickled import NamedFunction, set_attributes, shown
-from flambeau.checkpoint.sparse_tensors import put_together
-from flambeau.core.convert import place
-from flambeau.core.device import META, device
-from flambeau.core.dtype import FLOATING, dtype
-from flambeau.core.steps import Expand
-from flambeau.core.tensor import Tensor
-from flambeau.core.viewing import make_view
+from flambeau.checkpoint.sparse_tensors import component_names, put_together
+from flambeau.core.devices.device import META, device
+from flambeau.core.operators.viewing import make_view
+from flambeau.core.support.dtype import FLOATING, dtype
+from flambeau.core.values.convert import place
+from flambeau.core.values.steps import Expand
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Buffer, Parameter
 
-__all__ = ["Shapes", "Storage", "Tensors"]
+__all__ = ["Deferred", "Shapes", "Storage", "Tensors"]
 
 
 class Storage(NamedTuple):
-    """A one-dimensional array outside the pickle.
+    """A one-dimensional storage outside the pickle.
 
     Attributes:
-        read: Gives a number of its bytes, from a position on.
-        size: How many bytes it has.
+        read: Returns some of its bytes, from a position on.
+        size: Its size in bytes.
         of: The dtype of its elements; ``None`` if it is bytes.
         key: Its name.
         where: The device that its tensors are put on.
@@ -44,13 +45,13 @@ class Storage(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """The relation of a tensor to the elements of its array.
+    """The relation of a tensor to the elements of its storage.
 
     Attributes:
         of: Their dtype.
-        offset: Where the tensor begins, in elements.
+        offset: The first element of the tensor.
         size: Its shape.
-        stride: Its steps along each dimension, in elements.
+        stride: Its strides in elements.
         flags: Operations on its elements: ``"conj"``, ``"neg"``.
     """
 
@@ -67,14 +68,14 @@ class _Form(NamedTuple):
 
     @property
     def span(self) -> int:
-        """The number of elements from the first to the last, both counted; 0 if there are none."""
+        """The number of elements from the first to the last, inclusive; 0 if there are none."""
         if not self.elements:
             return 0
         return 1 + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
 
     @property
     def unexpanded(self) -> _Form:
-        """The form without the repetitions along dimensions of stride 0."""
+        """The form without repetitions along dimensions of stride 0."""
         size = tuple(1 if n and not s else n for n, s in zip(self.size, self.stride, strict=True))
         steps = zip(size, self.stride, strides_of(size), strict=True)
         stride = tuple(whole if n <= 1 else step for n, step, whole in steps)
@@ -82,11 +83,11 @@ class _Form(NamedTuple):
 
 
 class Tensors:
-    """Makes the tensors that a pickle describes; the same elements once.
+    """Creates the tensors that a pickle describes; equal descriptions share one tensor.
 
     Args:
         budget: Counts their memory.
-        order: The order of the bytes in the arrays: ``"little"`` or ``"big"``.
+        order: The byte order of the storages: ``"little"`` or ``"big"``.
     """
 
     def __init__(self, budget: Budget, order: str = sys.byteorder) -> None:
@@ -94,7 +95,7 @@ class Tensors:
         self._swapped = order != sys.byteorder
         self._tensors: dict[tuple[str, _Form], Tensor] = {}
         self._last: tuple[str, bytes] | None = None
-        #: The names of the arrays that tensors have been made of.
+        #: The names of the storages that tensors were created from.
         self.used: set[str] = set()
         #: Replacements of the functions of ``torch._utils`` and ``torch._tensor``.
         self.answers: dict[str, Callable[..., Any]] = {
@@ -118,7 +119,7 @@ class Tensors:
         hooks: Any = None,
         metadata: dict[str, Any] | None = None,
     ) -> Tensor:
-        """A tensor: of these sizes and steps in elements, from an array's element ``offset`` on."""
+        """A tensor with these sizes and strides, from a storage's element ``offset`` on."""
         if storage.of is None:
             raise RefusedContentError(f"array {storage.key!r:.80} is bytes without a dtype")
         form = _form(storage.of, offset, size, stride, {} if metadata is None else metadata)
@@ -136,7 +137,7 @@ class Tensors:
         of: dtype,
         metadata: dict[str, Any] | None = None,
     ) -> Tensor:
-        """A tensor of a dtype, from bytes."""
+        """A tensor of a dtype, from a storage of bytes."""
         typed = storage._replace(of=_checked_dtype(of))
         return self.rebuild(typed, offset, size, stride, requires_grad, hooks, metadata)
 
@@ -150,7 +151,7 @@ class Tensors:
         return self._leaf(Tensor._wrap(place(found, META)), requires_grad)
 
     def rebuild_sparse(self, kind: Any, parts: Any) -> Tensor:
-        """A sparse tensor of a layout and its parts."""
+        """A sparse tensor of a layout, from its components."""
         self.budget.take(HANDLE)
         return put_together(kind, parts)
 
@@ -165,7 +166,7 @@ class Tensors:
     def rebuild_from_type(
         self, function: Callable[..., Any], kind: Any, args: tuple[Any, ...], state: Any
     ) -> Tensor:
-        """A tensor that another of these functions gives, with attributes."""
+        """A tensor that another of these functions creates, with attributes."""
         if type(function) is not NamedFunction or type(args) is not tuple:
             raise TypeError("a function or arguments of the wrong type")
         found = function(*args)
@@ -176,14 +177,14 @@ class Tensors:
         return self._with_state(found, state)
 
     def _with_state(self, tensor: Tensor, state: Any) -> Tensor:
-        """The tensor with the attributes that its owner had set on it."""
+        """The tensor with the attributes that its owner set on it."""
         if isinstance(state, dict):
             own = {name: each for name, each in state.items() if not name.startswith("_")}
             set_attributes(tensor, own, self.budget)
         return tensor
 
     def _leaf(self, tensor: Tensor, requires_grad: bool) -> Tensor:
-        """The tensor itself if it needs no gradient; otherwise another one on its elements."""
+        """The tensor itself if it needs no gradient; otherwise a leaf on its elements."""
         _check_gradient(tensor, requires_grad)
         if not requires_grad:
             return tensor
@@ -204,12 +205,10 @@ class Tensors:
         return self._tensors[key]
 
     def _new(self, storage: Storage, form: _Form) -> Tensor:
-        found = self._elements(storage, form)
-        for flag in form.flags:
-            found = _FLAGS[flag](found)
-        return tensor_from(found, storage.where)
+        return tensor_from(_flagged(self._elements(storage, form), form), storage.where)
 
-    def _elements(self, storage: Storage, form: _Form) -> np.ndarray:
+    def _check(self, storage: Storage, form: _Form) -> None:
+        """Check that the storage holds the elements of a form."""
         of, offset, size, stride, _ = form
         length, rest = divmod(storage.size, of.itemsize)
         if rest:
@@ -222,6 +221,10 @@ class Tensors:
                 f"a tensor of sizes {size!s:.200} and strides {stride!s:.200} from element "
                 f"{offset!s:.80} reaches beyond array {storage.key!r:.80} of {length} elements"
             )
+
+    def _elements(self, storage: Storage, form: _Form) -> np.ndarray:
+        self._check(storage, form)
+        of, offset, size, stride, _ = form
         self.budget.take(form.elements * of.itemsize, f"a tensor of sizes {size!s:.200}")
         if form.span == form.elements and stride == strides_of(size):
             data = storage.read(offset * of.itemsize, form.elements * of.itemsize)
@@ -237,8 +240,8 @@ class Tensors:
         return array.byteswap() if self._swapped else array
 
     def _whole(self, storage: Storage) -> bytes:
-        # Views of one array mostly come one after another; keeping more than one array would
-        # take the memory of the whole file.
+        # Views of one storage usually follow each other; keeping more than one storage would take
+        # the memory of the whole file.
         if self._last is None or self._last[0] != storage.key:
             self.budget.take(storage.size, f"array {storage.key!r:.80}")
             self._last = storage.key, storage.read(0, storage.size)
@@ -246,13 +249,57 @@ class Tensors:
 
 
 class Shapes(Tensors):
-    """Makes tensors without elements, of the right shapes."""
+    """Creates tensors without elements, of the right shapes."""
 
     def _new(self, storage: Storage, form: _Form) -> Tensor:
         return self.rebuild_meta(form.of, form.size)
 
 
+class Deferred(Shapes):
+    """Creates tensors without elements, and readers of the elements.
+
+    Args:
+        readers: Gets the tensor and its reader for the id of each new tensor's Cell. A reader takes
+            a box of contiguous elements, a slice for each dimension.
+        budget: Counts the memory of the tensors, and of all elements that are read.
+        order: The byte order of the storages.
+    """
+
+    def __init__(self, readers: dict[int, tuple[Tensor, Any]], budget: Budget, order: str) -> None:
+        super().__init__(budget, order)
+        self._readers = readers
+
+    def _new(self, storage: Storage, form: _Form) -> Tensor:
+        self._check(storage, form)
+        found = super()._new(storage, form)
+        self._readers[id(found._cell)] = found, partial(self._box, storage, form)
+        return found
+
+    def rebuild_sparse(self, kind: Any, parts: Any) -> Any:
+        """The layout and the components of a sparse tensor, by name."""
+        self.budget.take(HANDLE)
+        return {"layout": kind, **dict(zip(component_names(kind), parts, strict=False))}
+
+    def _box(self, storage: Storage, form: _Form, box: tuple[slice, ...]) -> np.ndarray:
+        if form.span != form.elements or form.stride != strides_of(form.size):
+            return _flagged(self._elements(storage, form)[box], form)
+        bounds = [each.indices(n) for each, n in zip(box, form.size, strict=True)]
+        sizes = [end - begin for begin, end, _ in bounds]
+        begins = zip(bounds, form.stride, strict=True)
+        first = form.offset + sum(begin * step for (begin, *_), step in begins)
+        count = math.prod(sizes) * form.of.itemsize
+        self.budget.take(count, f"a part of array {storage.key!r:.80}")
+        found = array_from(storage.read(first * form.of.itemsize, count), form.of.numpy)
+        return _flagged(self._in_order(found).reshape(sizes), form)
+
+
 _FLAGS = {"conj": np.conj, "neg": np.negative}
+
+
+def _flagged(elements: np.ndarray, form: _Form) -> np.ndarray:
+    for flag in form.flags:
+        elements = _FLAGS[flag](elements)
+    return elements
 
 
 def _form(of: dtype, offset: int, size: Any, stride: Any, metadata: dict[str, Any]) -> _Form:

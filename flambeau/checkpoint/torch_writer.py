@@ -1,7 +1,7 @@
 """Writing files for `torch.load`: a zip archive of a pickle and one file of bytes per tensor.
 
-The pickle names PyTorch's functions, which are not here: it is Python's own pickler that writes it,
-told what to write for a tensor. Bytes begin at multiples of 64, so that a reader can map them into
+The pickle names functions of PyTorch, which is not installed: Python's own pickler writes it, with
+custom reductions for tensors. Bytes begin at multiples of 64, so that a reader can map them into
 memory. The format is described at https://docs.pytorch.org/docs/2.13/notes/serialization.html
 """
 
@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 from flambeau.checkpoint.elements import at_one_moment, bytes_of, elements_of, unexpanded
 from flambeau.checkpoint.sparse_tensors import parts_of
 from flambeau.checkpoint.torch_names import CLASS_OF, UNTYPED
-from flambeau.core.device import device
-from flambeau.core.dtype import NamedOnly, dtype
-from flambeau.core.layout import layout, memory_format
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.devices.layout import layout, memory_format
+from flambeau.core.support.dtype import NamedOnly, dtype
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.sparse.tensor import SparseTensor
 
@@ -31,20 +31,20 @@ _FOLDER = "archive"
 _PROTOCOL = 2
 _VERSION = b"3\n"
 _ALIGNMENT = 64
-# Sizes in a zip archive's headers: the fixed part, the head of an extra field, and the field with
-# which files of more than 2 GiB begin.
+# Sizes in a zip archive's headers: the fixed part, the head of an extra field, and the zip64 field,
+# which files of more than 2 GiB need.
 _HEADER, _EXTRA_HEAD, _ZIP64_FIELD = 30, 4, 20
 _PADDING_FIELD = b"FB"
 
 
 class _Global(NamedTuple):
-    """Something of a module's, by name."""
+    """A member of a module, by name."""
 
     module: str
     name: str
 
     def __call__(self, *args: Any) -> Any:
-        # The pickler insists that what stands for a function can be called.
+        # The pickler requires that a function's replacement is callable.
         raise NotImplementedError(f"{self.module}.{self.name} is only named here")
 
 
@@ -81,14 +81,14 @@ _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
 class _Pickler(pickle._Pickler):
     """Python's pickler, with PyTorch's form of tensors, dtypes, devices and sizes.
 
-    The one in C looks up what it names, and would not find it.
+    The pickler in C looks up the names that it writes, and would not find them.
     """
 
     dispatch: ClassVar[dict[type, Any]] = {**pickle._Pickler.dispatch}
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, _PROTOCOL)
-        # By key, in order; and the keys, by a value that is equal for the same elements.
+        # By key, in order; and the keys, by a value that is equal for tensors on the same elements.
         self.tensors: dict[str, Tensor] = {}
         self._keys: dict[Any, str] = {}
 
@@ -96,7 +96,7 @@ class _Pickler(pickle._Pickler):
         if type(obj) is not _Storage:
             return None
         cls = _CLASSES.get(obj.of)
-        # Said to be on the CPU, it loads on a machine without the accelerator that it was on.
+        # Saved as a CPU tensor, it loads on a machine without its accelerator.
         if cls is None:
             return "storage", _UNTYPED, obj.key, "cpu", obj.elements * obj.of.itemsize
         return "storage", cls, obj.key, "cpu", obj.elements
@@ -149,7 +149,7 @@ class _Pickler(pickle._Pickler):
         source, strides = unexpanded(tensor)
         if tensor.is_meta:
             return _Call(_REBUILD_META, (tensor.dtype, shape, strides, requires_grad))
-        # Names of one tensor share an entry, and are one tensor again.
+        # Several names of one tensor share an entry, and are one tensor after loading.
         key = self._keys.setdefault(elements_of(source), str(len(self._keys)))
         self.tensors.setdefault(key, source)
         storage = _Storage(tensor.dtype, key, source.numel())
@@ -180,8 +180,8 @@ def write_archive(obj: Any, file: BinaryIO) -> None:
             _add(archive, file.tell(), name, content)
         archive.close()
     except BaseException:
-        # Left to itself, it would finish the file, or fail because an entry is open, and that
-        # error would stand in the place of a full disk's or an interrupt's.
+        # Otherwise `ZipFile` would finish the file, or fail because an entry is open, and that
+        # error would replace the actual one, such as a full disk or an interrupt.
         archive.fp = None
         raise
 

@@ -1,19 +1,25 @@
-"""Compiling ahead: the program of a call whose tensors may be on the meta device."""
+"""Compiling ahead: the program of a call whose tensors may be on the meta device.
+
+`dry_run` traces only, and keeps nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 
-from flambeau.compile import arguments
+from flambeau.compile.guarding import arguments
 from flambeau.compile.program import Program
-from flambeau.core import programs
-from flambeau.core.absent import without_elements
-from flambeau.core.cell import Cell, is_abstract
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
+from flambeau.compile.recording import Recording
+from flambeau.core.programs import compiled as programs
+from flambeau.core.programs import jit_core
+from flambeau.core.programs.absent import without_elements
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell, is_abstract
+from flambeau.core.values.tensor import Tensor
 
 
 class _StandIns:
@@ -50,6 +56,35 @@ def lower(
                 stand_ins(each._cell)
         program = _traced(function, leaves, structure, stand_ins)
         return programs.lowered(program.computation, program.inputs(leaves))
+
+
+class _FinishedError(Exception):
+    """Ends the trace of `dry_run`, which undoes everything as after any error."""
+
+
+def dry_run(function: Callable[[], Any], tensors: Iterable[Tensor] = ()) -> None:
+    """Call ``function()`` in a trace: nothing is computed, and all its effects are undone.
+
+    Args:
+        function: The function. Its Tensors have shapes, but no values.
+        tensors: The tensors that it uses; those on the meta device go with all others.
+
+    Raises:
+        CompileError: The function asks for a tensor's value.
+    """
+
+    def traced() -> None:
+        function()
+        raise _FinishedError
+
+    _, structure = arguments.flatten((), {})
+    with _StandIns() as stand_ins, jit_core.tracing(), contextlib.suppress(_FinishedError):
+        for each in tensors:
+            if is_abstract(each._cell.array):
+                stand_ins(each._cell)
+        recording = Recording(traced, [], structure, (), arguments.Numbers.none())
+        recording.trace.stand_in = stand_ins
+        recording.record()
 
 
 def _traced(

@@ -2,11 +2,11 @@
 
 ``if tensor:`` and ``int(tensor)`` need a value, which a trace does not have. A function that may
 run eagerly does so once, and each value that Python asks for is recorded (`Learning`). The next
-trace takes these values for granted (`Telling`), and its program computes them beside everything
+trace assumes these values (`Telling`), and its program computes them beside everything
 else. They are compared before anything is written: if one differs, the call changes nothing
 (`OtherAnswersError`) and runs eagerly.
 
-Numbers often differ at each call: one is taken for granted if two calls in a row have found it.
+Numbers often differ at each call: one is assumed if two calls in a row have found it.
 A trace is told how many elements a mask picks only if it needs to know, as for ``len(x[mask])``.
 """
 
@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.compile.errors import OWN_FOLDERS
-from flambeau.core import host
-from flambeau.core.modes import modes
+from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import OWN_FOLDERS
+from flambeau.core.values import host
 
 __all__: list[str] = []
 
@@ -73,7 +73,11 @@ class Answer(NamedTuple):
 
 
 class OtherAnswersError(Exception):
-    """A value that the program takes for granted differs in this call; nothing was written."""
+    """A value that the program assumes differs in this call; nothing was written."""
+
+
+class FailedCheckError(Exception):
+    """A check of `compiler.checks` has failed; nothing was written."""
 
 
 class _Block:
@@ -177,7 +181,7 @@ def checked(
     Args:
         executable: The program.
         positions: The positions of the compared values among its results.
-        told: The values that the trace has taken for granted.
+        told: The values that the trace has assumed.
     """
 
     def run(*arrays: Any) -> Any:
@@ -186,6 +190,24 @@ def checked(
         for value, answer in zip(values, told, strict=True):
             if not _is_bitwise_equal(np.asarray(value).astype(answer.dtype), answer):
                 raise OtherAnswersError
+        return results
+
+    return run
+
+
+def required(executable: Callable[..., Any], position: int, is_nested: bool) -> Callable[..., Any]:
+    """``executable``, raising `FailedCheckError` where a result is false.
+
+    Args:
+        executable: The program.
+        position: The position of this result.
+        is_nested: Whether the results are followed by residuals; see `outputs.split`.
+    """
+
+    def run(*arrays: Any) -> Any:
+        results = executable(*arrays)
+        if not jax.device_get((results[0] if is_nested else results)[position]):
+            raise FailedCheckError
         return results
 
     return run

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from flambeau.compile.errors import CompileError
-from flambeau.core.cell import Cell
-from flambeau.core.companions import place_of
-from flambeau.core.device import device, from_jax_device
-from flambeau.core.donation import put
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.devices.device import device, from_jax_device
+from flambeau.core.devices.donation import put
+from flambeau.core.operators.companions import place_of
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import TracedValueError
 
 
 class Devices:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import traceback
-from pathlib import Path
 from types import TracebackType
 
 import jax
 
-from flambeau.core import warning
-from flambeau.core.trace import (
+from flambeau.core.support import warning
+from flambeau.core.support.tracebacks import OWN_FOLDERS
+from flambeau.core.values.trace import (
     AskedCountError,
     AskedValueError,
     MadeInsideError,
     TracedValueError,
 )
 
-# With a separator at the end: other folders may begin with the same name.
-OWN_FOLDERS = (
-    os.path.join(Path(__file__).parent.parent, ""),
-    os.path.join(Path(jax.__file__ or "").parent, ""),
-)
 # The errors that ask for the value of a tracer.
 VALUE_ERRORS: tuple[type[Exception], ...] = (
     TracedValueError,
@@ -52,6 +46,10 @@ class UnansweredError(CompileError):
     """
 
     is_count = False
+
+
+class NumbersMatterError(Exception):
+    """A trace took numbers as inputs of the program, and depends on their values all the same."""
 
 
 class CompileWarning(UserWarning):

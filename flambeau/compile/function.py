@@ -1,4 +1,4 @@
-"""`compile`: the public face, and the choice of a program for each call."""
+"""`compile`: the public interface, and the choice of a program for each call."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, overload
 
-from flambeau.compile import arguments, explaining
-from flambeau.compile.answers import Answer, Learning, OtherAnswersError, settled
-from flambeau.compile.chance import is_iterator
+from flambeau.compile.answers import Answer, FailedCheckError, Learning, OtherAnswersError, settled
 from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
-from flambeau.compile.explaining import Origin, Situation
+from flambeau.compile.guarding import arguments, explaining
+from flambeau.compile.guarding.arguments import Numbers
+from flambeau.compile.guarding.changes import Changes
+from flambeau.compile.guarding.explaining import Origin
+from flambeau.compile.guarding.situation import Situation
 from flambeau.compile.program import Program
-from flambeau.core import device, dtype, world
-from flambeau.core.forms import form_of
+from flambeau.compile.reading.chance import is_iterator
+from flambeau.compile.recent import UNKNOWN, Recent
+from flambeau.compile.typing import Compiled, Compiling, M, P, R
+from flambeau.core.devices import device
 from flambeau.core.fusion.stream import boundary
-from flambeau.core.jax_private import ArrayImpl
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-
-# Warn after this many programs: the function is probably compiled at every call.
-MANY_PROGRAMS = 16
+from flambeau.core.support import dtype, world
+from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
+from flambeau.core.tape import checks
 
 # Keep at most this many programs; drop the least recently used one.
 MOST_PROGRAMS = 128
-
+# Keep the knowledge of at most this many kinds of calls.
+MOST_KINDS = 1024
 # At most this many calls in a row may run eagerly to create state that later calls use.
 EAGER_CALLS = 2
-
 # Give up after this many traces that need the value of a tensor. The first trace has no answers,
 # the first eager call may learn those of a first step, and a trace shows that it needs counts.
 UNANSWERED_TRACES = 4
-
 # Run eagerly after this many programs for the same arguments, if calls may run eagerly.
 MOST_SITUATIONS = 8
 
@@ -61,107 +62,46 @@ def _one_at_a_time() -> Iterator[None]:
 #: Whether compiled functions run as they are; see `compiler.set_stance`.
 stance: str = "default"
 
-#: The result of `_Recent.run` for a call that takes the slow path.
-_UNKNOWN = object()
-
-
-class _Recent:
-    """The fast path: runs the last program again.
-
-    The checks take 2 µs of a step that may take 80 µs, so one function checks and collects without
-    helpers.
-
-    Args:
-        program: The program.
-        args: The arguments of its last call, all of them plain tensors.
-    """
-
-    def __init__(self, program: Program, args: tuple[Any, ...]) -> None:
-        self.program = program
-        self.guard = program.guard
-        many = arguments.have_many_places()
-        arrays = [each._cell.array for each in args]
-        # On a machine with one device all arrays lie on that.
-        self.forms = [
-            (i, form_of(e.aval), e.sharding if many else None) for i, e in enumerate(arrays)
-        ]
-        self.count = len(args)
-        # No argument may be on one of these Cells.
-        self.written = program.checks.sharing.written_cells
-        # Thread-local modes at that call; any difference takes the slow path.
-        self.modes = dict(vars(modes))
-        self.version = world.version
-
-    @staticmethod
-    def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
-        """The fast path for calls like this one; ``None`` if they are not simple enough."""
-        if not program.is_simple:
-            return None
-        is_simple = all(map(_is_simple, args)) and _are_different(args)
-        return _Recent(program, args) if is_simple else None
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        """The result for ``args``; `_UNKNOWN`, without any effect, if the slow path must decide.
-
-        Arguments must be plain tensors without views and gradients. A change of the default dtype
-        or device changes ``world.version``.
-        """
-        if (
-            len(args) != self.count
-            or vars(modes) != self.modes
-            or self.version != world.version
-            or not self.guard.holds()
-        ):
-            return _UNKNOWN
-        count, written = self.count, self.written
-        if count > 1 and (args[0] is args[1] if count == 2 else not _are_different(args)):
-            return _UNKNOWN
-        arrays = []
-        for i, form, sharding in self.forms:
-            each = args[i]
-            if (
-                type(each) is not Tensor
-                or each._view is not None
-                or each._requires_grad
-                or each._grad is not None
-            ):
-                return _UNKNOWN
-            cell = each._cell
-            array = cell.array
-            if type(array) is not ArrayImpl:
-                return _UNKNOWN
-            # Arrays from the same source mostly share one aval.
-            if array.aval is not form and form_of(array.aval) is not form:
-                return _UNKNOWN
-            if sharding is not None and array.sharding != sharding:
-                return _UNKNOWN
-            if written and cell in written:
-                return _UNKNOWN
-            arrays.append(array)
-        return self.program.run_on(args, arrays)
-
-
-def _are_different(args: tuple[Any, ...]) -> bool:
-    """Whether all arguments are different objects."""
-    return len({*map(id, args)}) == len(args)
-
-
-def _is_simple(leaf: Any) -> bool:
-    """Whether an argument is a plain tensor without a view or gradient."""
-    return (
-        type(leaf) is Tensor
-        and leaf._view is None
-        and not leaf._requires_grad
-        and leaf._grad is None
-        and type(leaf._cell.array) is ArrayImpl
-    )
-
 
 def _modes() -> tuple[Any, ...]:
     return (
         modes.trace, modes.grad_enabled, modes.inference, dtype._default,
         modes.device or device._global_default, modes.autocast, modes.multithreading,
+        checks.now(),
     )  # fmt: skip
+
+
+class _Kind:
+    """The knowledge of a compiled function about calls of one kind.
+
+    Attributes:
+        programs: The programs; the most recently used one is first.
+        reason: The reason for which calls run eagerly; "" if there is none.
+        eager_calls: How many calls in a row have run eagerly to create state.
+        unanswered: For how many traces the answers were not enough.
+        misses: How many calls had answers that fitted no program.
+        answers: The answers that a trace may assume; ``last`` are those of the last call.
+        is_new: Whether no trace has used these answers yet.
+        counts: Whether a trace needs to know how many elements masks pick.
+    """
+
+    def __init__(self) -> None:
+        self.programs: list[Program] = []
+        self.reason: str = ""
+        self.eager_calls = self.unanswered = self.misses = 0
+        self.answers: list[Answer] = []
+        self.last: list[Answer] = []
+        self.is_new = self.counts = False
+
+    def taken(self) -> list[Answer]:
+        """The answers for the next trace."""
+        self.is_new = False
+        return [each for each in self.answers if self.counts or not each.is_count]
+
+    def learn(self, answers: list[Answer]) -> None:
+        """Keep the answers of an eager call."""
+        self.answers = [*settled(answers, self.last)]
+        self.last, self.is_new = answers, True
 
 
 class CompiledFunction:
@@ -171,40 +111,45 @@ class CompiledFunction:
         function: A function of Tensors, numbers, modules and containers of them.
         fullgraph: Whether a call that cannot become one program is an error; otherwise it runs
             eagerly.
+        dynamic: Whether numbers among the arguments may be inputs of a program.
     """
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool = False, dynamic: bool = True
+    ) -> None:
         self.function = function
-        self.fullgraph = fullgraph
-        #: The programs by the key of their calls: the most recently used key is last, the most
-        #: recently used program first in its list. All dictionaries below have the same keys.
-        self.programs: OrderedDict[Any, list[Program]] = OrderedDict()
-        self._recent: _Recent | None = None
-        self._eager_calls = 0
-        # The reasons for which calls run eagerly.
-        self._eager: dict[Any, str] = {}
-        # The answers of the last eager call, those that a trace may take for granted, and the
-        # number of traces for which they were not enough.
-        self._last_answers: dict[Any, list[Answer]] = {}
-        self._answers: dict[Any, list[Answer]] = {}
-        self._unanswered: dict[Any, int] = {}
-        # Keys for which a trace needs to know how many elements masks pick.
-        self._counting: set[Any] = set()
-        # The number of calls whose answers fitted no program.
-        self._misses: dict[Any, int] = {}
-        # Keys with answers that no trace has used yet.
-        self._learned: set[Any] = set()
+        self.fullgraph, self.dynamic = fullgraph, dynamic
+        #: The knowledge of calls by their keys; the most recently used key is last.
+        self.kinds: OrderedDict[Any, _Kind] = OrderedDict()
+        # The positions of numbers on whose values programs depend, by the arguments' structure.
+        self._fixed: dict[Any, set[int]] = {}
+        self._changes = Changes()
+        self._recent: Recent | None = None
+        # The reason for which calls run eagerly whose arguments no program can take.
+        self._refused: str = ""
         self._compilations = 0
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, tracing the function if there is none yet."""
         boundary()
-        recent = self._recent
-        if recent is not None and not kwargs:
-            result = recent.run(args)
-            if result is not _UNKNOWN:
-                return result
+        try:
+            try:
+                recent = self._recent
+                if recent is not None and not kwargs:
+                    result = recent.run(args)
+                    if result is not UNKNOWN:
+                        return result
+                return self._called(args, kwargs)
+            except FailedCheckError:
+                # Eager code names the operator and the line.
+                return self.function(*args, **kwargs)
+        except Exception as error:
+            trim(error)
+            raise
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call that takes the slow path."""
         if modes.trace is not None or modes.functions or stance == "force_eager":
             return self.function(*args, **kwargs)
         if modes.level is not None:
@@ -218,28 +163,34 @@ class CompiledFunction:
             # There is nothing to compute, so a program would save nothing.
             return self.function(*args, **kwargs)
         try:
-            key = (structure, arguments.signature(leaves), _modes())
+            key, numbers = self._key(leaves, structure)
         except TypeError as error:
-            self._refuse_arguments(error)
+            if self.fullgraph:
+                raise
+            if self._refused != str(error):
+                self._refused = str(error)
+                self._warn_of(error)
             return self.function(*args, **kwargs)
         count = self._compilations
-        programs = self.programs.setdefault(key, [])
-        self.programs.move_to_end(key)
+        kind = self.kinds.setdefault(key, _Kind())
+        self.kinds.move_to_end(key)
+        if len(self.kinds) > MOST_KINDS:
+            self.kinds.popitem(last=False)
         is_other = False
-        for i, program in enumerate([*programs]):
+        for i, program in enumerate([*kind.programs]):
             if not program.fits(leaves):
                 continue
             if i:
-                programs.remove(program)
-                programs.insert(0, program)
+                kind.programs.remove(program)
+                kind.programs.insert(0, program)
             try:
                 return self._run(program, args, kwargs, leaves)
             except OtherAnswersError:
                 is_other = True
-        if key in self._eager:
+        if kind.reason:
             return self.function(*args, **kwargs)
-        if is_other and key not in self._learned:
-            return self._learn(key, args, kwargs)
+        if is_other and not kind.is_new:
+            return self._learn(kind, args, kwargs)
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if stance == "fail_on_recompile":
@@ -249,58 +200,65 @@ class CompiledFunction:
             )
         with _one_at_a_time():
             is_made = self._compilations != count
-            program = None if is_made else self._made(key, leaves, structure, programs)
+            program = None if is_made else self._made(kind, key, leaves, numbers)
         if is_made:
             # Another thread has made a program meanwhile.
-            return self(*args, **kwargs)
+            return self._called(args, kwargs)
         if program is None:
-            return self._learn(key, args, kwargs)
+            return self._learn(kind, args, kwargs)
         try:
             return self._run(program, args, kwargs, leaves)
         except OtherAnswersError:
-            return self._learn(key, args, kwargs)
+            return self._learn(kind, args, kwargs)
 
-    def _made(
-        self, key: Any, leaves: list[Any], structure: Any, programs: list[Program]
-    ) -> Program | None:
+    def _key(self, leaves: list[Any], structure: Any) -> tuple[Any, Numbers]:
+        """The key of a call, and the numbers among its arguments whose values are not in it."""
+        fixed = self._fixed.get(structure, ())
+        numbers = Numbers.among(leaves, fixed) if self.dynamic else Numbers.none()
+        specs = arguments.signature(leaves, numbers.positions)
+        return (structure, specs, _modes()), numbers
+
+    def _made(self, kind: _Kind, key: Any, leaves: list[Any], numbers: Numbers) -> Program | None:
         """A new program, first in its list; ``None`` if the call runs eagerly."""
-        origin = self._origin(key, leaves)
-        program = self._compiled(key, leaves, structure)
+        origin, structure = self._origin(kind, key, leaves), key[0]
+        program = self._compiled(kind, leaves, structure, numbers)
+        if numbers.read:
+            # From now on the key has their values.
+            if len(self._fixed) > MOST_KINDS:
+                self._fixed.clear()
+            self._fixed.setdefault(structure, set()).update(numbers.read)
+            self.kinds.pop(key, None)
+            key = self._key(leaves, structure)[0]
+            self.kinds[key] = kind
         if program is not None:
-            program.origin = origin
+            program.origin = origin._replace(situation=Situation.of(self.function, key))
             self._compilations = origin.number
-            self._eager_calls = 0
-            programs.insert(0, program)
-            self._warn_if_many(key, len(programs), origin)
+            kind.eager_calls = 0
+            kind.programs.insert(0, program)
+            self._warn_if_many(kind, origin)
             self._drop_oldest()
         return program
 
     def _run(self, program: Program, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
         is_quick = not kwargs and not program.is_guess
-        self._recent = _Recent.of(program, args) if is_quick else None
+        self._recent = Recent.of(program, args) if is_quick else None
         return program.run(leaves)
 
-    def _learn(self, key: Any, args: Any, kwargs: Any) -> Any:
+    def _learn(self, kind: _Kind, args: Any, kwargs: Any) -> Any:
         """Run eagerly, and keep the answers to questions about values for the next trace."""
-        if self.programs.get(key):
-            self._give_up_guesses(key)
-        if self.fullgraph or key in self._eager:
+        if kind.programs:
+            kind.misses += 1
+            if kind.misses == MOST_SITUATIONS:
+                # Its answers have too often fitted no program.
+                kind.programs = [each for each in kind.programs if not each.is_guess]
+                error = "it asks for values of tensors in Python, which vary from call to call"
+                self._run_eagerly(kind, CompileError(error))
+        if self.fullgraph or kind.reason:
             return self.function(*args, **kwargs)
         with Learning() as learning:
             result = self.function(*args, **kwargs)
-        answers = learning.answers
-        self._answers[key] = [*settled(answers, self._last_answers.get(key, ()))]
-        self._last_answers[key] = answers
-        self._learned.add(key)
+        kind.learn(learning.answers)
         return result
-
-    def _give_up_guesses(self, key: Any) -> None:
-        """Let calls run eagerly once their answers have too often fitted no program."""
-        count = self._misses[key] = self._misses.get(key, 0) + 1
-        if count == MOST_SITUATIONS:
-            self.programs[key] = [each for each in self.programs[key] if not each.is_guess]
-            error = "it asks for values of tensors in Python, which vary from call to call"
-            self._run_eagerly(key, CompileError(error))
 
     def __getattr__(self, name: str) -> Any:
         if name == "function":
@@ -310,75 +268,77 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def _compiled(self, key: Any, leaves: list[Any], structure: Any) -> Program | None:
+    def __repr__(self) -> str:
+        count = self.program_count
+        return f"<compiled function {self._name}: {count} program{'' if count == 1 else 's'}>"
+
+    def _compiled(
+        self, kind: _Kind, leaves: list[Any], structure: Any, numbers: Numbers
+    ) -> Program | None:
         """The program for a call; ``None`` if the call runs eagerly."""
         try:
             if any(map(is_iterator, leaves)):
                 raise CompileError(
                     "an iterator is among the arguments, which a trace would use up; pass a list"
                 )
-            answers = self._answers.get(key, [])
-            if key not in self._counting:
-                answers = [each for each in answers if not each.is_count]
-            self._learned.discard(key)
-            program = Program(self.function, leaves, structure, answers=answers)
+            program = Program(
+                self.function, leaves, structure, answers=kind.taken(), numbers=numbers
+            )
             refusal = None if program.gradients is None else program.gradients.refusal
             # Any other error is one that a backward of the eager call would raise as well.
             if self.fullgraph or not isinstance(refusal, CompileError):
                 return program
             raise CompileError(str(refusal))
         except UnansweredError as error:
-            if error.is_count:
-                self._counting.add(key)
-            count = self._unanswered[key] = self._unanswered.get(key, 0) + 1
-            if self.fullgraph or count == UNANSWERED_TRACES:
-                self._run_eagerly(key, error)
+            kind.counts = kind.counts or error.is_count
+            kind.unanswered += 1
+            if self.fullgraph or kind.unanswered == UNANSWERED_TRACES:
+                self._run_eagerly(kind, error)
         except CompileError as error:
-            self._run_eagerly(key, error)
+            if isinstance(error, NotYetMadeError) and kind.eager_calls < EAGER_CALLS:
+                kind.eager_calls += 1
+            else:
+                self._run_eagerly(kind, error)
         except Exception:
+            if numbers.positions:
+                # Perhaps because of the numbers: once more with their values.
+                numbers.read.update(numbers.positions)
+                return self._compiled(kind, leaves, structure, Numbers.none())
             # The function's own error: the eager call raises it again, with eager side effects.
             if self.fullgraph:
                 raise
         return None
 
-    def _origin(self, key: Any, leaves: list[Any]) -> Origin:
+    def _origin(self, kind: _Kind, key: Any, leaves: list[Any]) -> Origin:
         """The reason for which a call needs a program besides the one that was used last."""
         number, situation = self._compilations + 1, Situation.of(self.function, key)
-        same = self.programs[key]
-        if same:
-            reasons = explaining.differences(same[0], leaves)
-            return Origin(number, situation, same[0].origin.number, tuple(reasons))
-        others = [each[0].origin for each in reversed(self.programs.values()) if each]
+        if kind.programs:
+            last = kind.programs[0]
+            changes = explaining.differences(last, leaves)
+            return Origin(number, situation, last.origin.number, tuple(changes))
+        others = [e.programs[0].origin for e in reversed(self.kinds.values()) if e.programs]
         if not others:
             return Origin(number, situation)
         nearest = min(others, key=lambda each: situation.distance(each.situation))
-        reasons = tuple(situation.differences(nearest.situation))
-        return Origin(number, situation, nearest.number, reasons)
+        changes = tuple(situation.differences(nearest.situation))
+        return Origin(number, situation, nearest.number, changes)
 
     def explanation(self) -> str:
         """An explanation of the programs; see `flambeau.compiler.explain`."""
-        programs = [each for kind in self.programs.values() for each in kind]
+        programs = [each for kind in self.kinds.values() for each in kind.programs]
         programs.sort(key=lambda each: each.origin.number)
-        return explaining.page(self._name, programs, self._eager.values())
+        reasons = [self._refused, *(kind.reason for kind in self.kinds.values())]
+        return explaining.page(self._name, programs, [*filter(None, reasons)])
 
-    def _refuse_arguments(self, error: TypeError) -> None:
-        """Raise the error about arguments that no program can take, or let the call run eagerly."""
+    def _run_eagerly(self, kind: _Kind, error: CompileError) -> None:
+        """Raise the error, or let this call and all others of its kind run eagerly."""
         if self.fullgraph:
             raise error
-        self._run_eagerly(str(error), CompileError(str(error)))
+        if not kind.reason:
+            kind.reason = str(error)
+            self._warn_of(error)
 
-    def _run_eagerly(self, key: Any, error: CompileError) -> None:
-        """Raise the error, or let this call, or all calls with the same key, run eagerly."""
-        if isinstance(error, NotYetMadeError) and self._eager_calls < EAGER_CALLS:
-            self._eager_calls += 1
-            return
-        if self.fullgraph:
-            raise error
-        if key in self._eager:
-            return
-        if len(self._eager) == MOST_PROGRAMS:
-            self._eager.clear()
-        self._eager[key] = str(error)
+    def _warn_of(self, error: Exception) -> None:
         warn(
             f"{self._name!r} runs eagerly for arguments like these, since it cannot become one "
             f"program: {error}. With fullgraph=True this is an error"
@@ -387,33 +347,24 @@ class CompiledFunction:
     def _drop_oldest(self) -> None:
         """Drop the least recently used programs if there are too many."""
         while self.program_count > MOST_PROGRAMS:
-            oldest = next(iter(self.programs.values()))
-            if oldest:
-                oldest.pop()
-            if not oldest:
-                self.programs.popitem(last=False)
+            oldest = next(iter(self.kinds.values()))
+            if oldest.programs:
+                oldest.programs.pop()
+            if not oldest.programs:
+                self.kinds.popitem(last=False)
 
-    def _warn_if_many(self, key: Any, count: int, origin: Origin) -> None:
-        """Warn if there are many programs, and say what differs from call to call."""
-        reasons = "; ".join(origin.reasons)
-        if count == 1 and len(self.programs) == MANY_PROGRAMS + 1:
-            warn(
-                f"{self._name} has been compiled for {MANY_PROGRAMS} kinds of arguments, the last "
-                f"time since {reasons}; each new shape, dtype and Python number is a new program. "
-                "Pass numbers that vary as Tensors, and pad inputs to a few shapes"
+    def _warn_if_many(self, kind: _Kind, origin: Origin) -> None:
+        """Warn of a value that makes a program again and again, and of too many programs."""
+        self._changes.add(origin.changes, self._name, origin.number)
+        if not self.fullgraph and len(kind.programs) == MOST_SITUATIONS:
+            kind.reason = (
+                f"it has been compiled {MOST_SITUATIONS} times for the same arguments, the last "
+                f"time since {'; '.join(origin.reasons)}. Keep what varies in a tensor"
             )
-        often = (
-            f"it has been compiled {count} times for the same arguments, the last time since "
-            f"{reasons}. Keep what varies in a tensor"
-        )
-        if not self.fullgraph and count == MOST_SITUATIONS:
-            self._eager[key] = often
             warn(
-                f"{self._name}: {often}. Other calls like these run eagerly; with fullgraph=True "
-                "they would be compiled again"
+                f"{self._name}: {kind.reason}. Other calls like these run eagerly; with "
+                "fullgraph=True they would be compiled again"
             )
-        elif count == MANY_PROGRAMS + 1:
-            warn(f"{self._name}: {often}")
 
     @property
     def _name(self) -> str:
@@ -422,27 +373,35 @@ class CompiledFunction:
     @property
     def program_count(self) -> int:
         """The number of programs in memory."""
-        return sum(map(len, self.programs.values()))
+        return sum(len(kind.programs) for kind in self.kinds.values())
 
 
+@overload
+def compile(function: None = None, **options: Any) -> Compiling: ...
+@overload
+def compile(function: M, **options: Any) -> M: ...
+@overload
+def compile(function: Callable[P, R], **options: Any) -> Compiled[P, R]: ...
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Turn a function, such as a training step, or a module into one XLA program.
 
     The function is traced once per situation: the structure, shapes and dtypes of the arguments,
-    the gradient mode, and the training flag, hooks, submodules and attributes of each module that
-    it enters. In another situation another program runs, or the function is traced again, so the
-    result is always the eager one. Parameters, buffers, gradients and optimizer state are read and
-    written in place, and tensors that the function stores in lists, dictionaries and attributes
-    are there after each call. A call that changes other Python state, such as a counter, draws
-    random numbers of Python or NumPy, reads a clock or an iterator, or needs a tensor's value in
-    Python cannot become a program: it runs eagerly, with one warning that names the line, and is
-    fused where it repeats; see `compiler.gears`.
+    the gradient mode, and the globals, attributes and hooks that it reads. In another situation
+    another program runs, or the function is traced again, so the result is always the eager one.
+    Parameters, buffers, gradients and optimizer state are read and written in place, and attributes
+    that the function sets to tensors are set at each call. A call that changes other Python state,
+    such as a counter, a list or a dictionary, draws random numbers of Python or NumPy, reads a
+    clock or an iterator, or needs a tensor's value in Python cannot become a program: it runs
+    eagerly, with one warning that names the line, and is fused where it repeats; see
+    `compiler.gears`.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.
         options: PyTorch's. With ``fullgraph=True`` a call that cannot become one program is an
-            error. With ``disable=True`` the function is returned as it is. ``mode``, ``dynamic``,
-            ``backend`` and ``options`` are accepted and have no effect.
+            error. With ``disable=True`` the function is returned as it is. With ``dynamic=False``
+            each value of a number among the arguments is a program; otherwise numbers are inputs of
+            the program, unless Python reads their values. ``mode``, ``backend`` and ``options`` are
+            accepted and have no effect.
 
     Returns:
         A callable with the same arguments and results. For a module it is a module too: another
@@ -467,7 +426,9 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(compile, **options)
     if options.get("disable"):
         return function
-    return with_calls(function, CompiledFunction(function, options.get("fullgraph", False)))
+    dynamic = options.get("dynamic") is not False
+    calls = CompiledFunction(function, options.get("fullgraph", False), dynamic)
+    return with_calls(function, calls)
 
 
 def set_stance(wanted: str) -> str:

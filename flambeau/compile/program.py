@@ -10,29 +10,29 @@ from typing import Any
 import jax
 from jax.core import eval_jaxpr
 
-from flambeau.compile import exchanging
-from flambeau.compile.answers import Answer, checked
-from flambeau.compile.caches import Caches
+from flambeau.compile.answers import Answer, checked, required
 from flambeau.compile.callbacks import calls_back
-from flambeau.compile.checks import Checks
 from flambeau.compile.devices import bringing, sending
-from flambeau.compile.effects import Effects
-from flambeau.compile.errors import CompileError, UnansweredError
-from flambeau.compile.explaining import Origin, source_of
-from flambeau.compile.guard import Guard
-from flambeau.compile.leftovers import let_go, paused_collector
-from flambeau.compile.passing import Arrival, PassedGradients, Source
+from flambeau.compile.errors import CompileError, NumbersMatterError, UnansweredError
+from flambeau.compile.guarding.arguments import Numbers
+from flambeau.compile.guarding.checks import Checks
+from flambeau.compile.guarding.explaining import Origin, source_of
+from flambeau.compile.guarding.guard import Guard
+from flambeau.compile.guarding.sharing import slots_by_cell
+from flambeau.compile.guarding.where import Argument, Created, Itself, Where
+from flambeau.compile.outputs.effects import Effects
+from flambeau.compile.outputs.passing import Arrival, PassedGradients, Source
+from flambeau.compile.outputs.split import Split, without_constants
+from flambeau.compile.reading.leftovers import let_go, paused_collector
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
-from flambeau.compile.sharing import Joined, owners_after
-from flambeau.compile.split import Split, without_constants
-from flambeau.compile.where import Argument, Created, Itself, Where
-from flambeau.core import exhaustion, finishing, jit_core, meshes
-from flambeau.core.cell import Cell
-from flambeau.core.companions import place_of
-from flambeau.core.device import device
-from flambeau.core.donation import owned
-from flambeau.core.programs import compiled
+from flambeau.core.devices import exhaustion, meshes
+from flambeau.core.devices.device import device
+from flambeau.core.devices.donation import owned
+from flambeau.core.operators.companions import place_of
+from flambeau.core.programs import finishing, jit_core
+from flambeau.core.programs.compiled import compiled
+from flambeau.core.values.cell import Cell
 
 _array_of = attrgetter("array")
 
@@ -46,8 +46,10 @@ class Program:
         structure: The structure of the arguments.
         stand_in: See `Trace`.
         answers: The answers to questions about tensors' values in an eager call.
+        numbers: The numbers among the arguments that may become inputs.
 
     Attributes:
+        name: The function's name.
         origin: The reason for which it was compiled.
         computation: The computation, as a function from `compiled`.
     """
@@ -61,30 +63,33 @@ class Program:
         structure: Any,
         stand_in: Callable[[Cell], Any] | None = None,
         answers: Sequence[Answer] = (),
+        numbers: Numbers | None = None,
     ) -> None:
-        recording, closed = _record(function, leaves, structure, stand_in, answers)
-        trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
-        self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
+        self.name: str = getattr(function, "__name__", type(function).__name__)
+        given = (function, leaves, structure, answers, numbers or Numbers.none())
+        recording, closed = _record(stand_in, given)
+        trace, slot_of = recording.trace, slots_by_cell(recording)
+        self.guard: Guard = Guard(trace)
         self._bind(recording, closed, slot_of)
-        looked_up = self.reads[len(recording.joined.operands) :]
-        fixed = {*self.donated, *self.kept, *recording.writes}
-        self.checks = Checks(recording, slot_of, looked_up, fixed, len(leaves))
+        looked_up = self.reads[len(recording.operands) :]
+        self.checks: Checks = Checks(recording, slot_of, looked_up)
         read, unset = (*self.donated, *self.kept), {*self.guard.without_grad}
         effects = Effects(recording, slot_of, read, unset, self.gradients, self.places)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
         #: Whether the fast path may run it: it looks up nothing but the arrays of its arguments.
-        self.is_simple = not (
+        self.is_simple: bool = not (
             any(isinstance(each, Where) for each in recording.writes)
             or self.checks.look_up
             or self.checks.facts
-            or self.checks.joined.owners
         )
         # The arguments of the traced call would live as long as the program.
-        recording.joined.leaves.clear()
-        settle = let_go(recording, closed)
-        del recording, trace, effects, slot_of
-        settle()
+        recording.leaves.clear()
+        stand_ins, refuse_leftovers = recording.stand_ins_of_numbers, let_go(recording)
+        del recording, closed, trace, effects, slot_of
+        refuse_leftovers()
+        if any(each() is not None for each in stand_ins):
+            raise NumbersMatterError
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells that they were read from, and compile it."""
@@ -100,26 +105,27 @@ class Program:
             constants.append(constant if cell is None else slot_of.get(cell, cell))
         read = [each for each in constants if isinstance(each, Cell)]
         #: Whether it calls Python, which may read tensors and may fail.
-        self.calls_back = calls_back(closed.jaxpr)
+        self.calls_back: bool = calls_back(closed.jaxpr)
         #: Whether it takes answers for granted, which may differ in a call.
-        self.is_guess = bool(recording.told)
+        self.is_guess: bool = bool(recording.told)
         # Arrays that a later backward needs cannot be overwritten.
         keeps = recording.passing.roots or self.calls_back or self.is_guess
+        keeps = keeps or recording.condition is not None
         free = set() if keeps else set(recording.writes)
-        self.donated = [cell for cell in read if cell in free]
-        self.kept = [cell for cell in read if cell not in free]
+        self.donated: list[Cell] = [cell for cell in read if cell in free]
+        self.kept: list[Cell] = [cell for cell in read if cell not in free]
         looked_up = [each for each in constants if isinstance(each, Where)]
         #: The places of the arrays that the program reads besides these Cells.
-        self.reads = [*recording.joined.operands, *looked_up]
+        self.reads = [*recording.operands, *looked_up]
         count = len(closed.jaxpr.outvars)
         outputs = _outputs_in_order(self.donated, recording, count)
         #: For each output of the trace, its position among the program's.
-        self.places = sorted(range(count), key=outputs.__getitem__)
+        self.places: list[int] = sorted(range(count), key=outputs.__getitem__)
         order: dict[Any, int] = {}
         for i, each in enumerate((*self.donated, *self.kept, *self.reads)):
             order.setdefault(each, i)
         first = len(self.donated) + len(self.kept)
-        last = first + len(recording.joined.operands)
+        last = first + len(recording.operands)
         sources = [order[each] if isinstance(each, Cell | Where) else None for each in constants]
         fixed = [None if isinstance(each, Cell | Where) else each for each in constants]
         jaxpr = expanded(without_constants(closed))
@@ -145,7 +151,7 @@ class Program:
                 recording.passing.refusal,
             )
             self.computation = self.gradients.forward
-            self.executable = self._waiting(self.computation)
+            self.executable = self._waiting(self.computation, recording.condition)
             self._settle_devices(recording)
             if self.is_guess:
                 raise UnansweredError("gradients leave a function that asks for values")
@@ -161,7 +167,7 @@ class Program:
         self.computation = compiled(
             program, "compiled_step", donate=positions, like=like, at_once=True
         )
-        self.executable = self._waiting(self.computation)
+        self.executable = self._waiting(self.computation, recording.condition)
         self._spread_numbers()
         self._settle_devices(recording)
         if self.is_guess:
@@ -174,7 +180,7 @@ class Program:
             return
         sources = [*self.donated, *self.kept, *self.reads]
         arrays = [
-            each.array if isinstance(each, Cell) else each.read(recording.joined.leaves)
+            each.array if isinstance(each, Cell) else each.read(recording.leaves)
             for each in sources
         ]
         if any(map(meshes.mesh_of, arrays)):
@@ -201,23 +207,21 @@ class Program:
         if mesh and loose:
             self.bring = meshes.spreading(loose, mesh)
 
-    def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """``executable``; if it calls Python, a call waits until it cannot fail any more."""
+    def _waiting(self, executable: Callable[..., Any], condition: int | None) -> Callable[..., Any]:
+        """``executable``; if a call may fail, it waits until it cannot fail any more."""
+        if condition is not None:
+            return required(executable, condition, is_nested=self.gradients is not None)
         if not self.calls_back:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
     def inputs(self, leaves: Sequence[Any]) -> list[Any]:
         """The arrays that the program takes, for the leaves of a call's arguments."""
-        if self.checks.joined.owners:
-            leaves, _ = self.checks.joined.look(leaves)
         own = map(_array_of, (*self.donated, *self.kept))
         return [*own, *(each.read(leaves) for each in self.reads)]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments, and their gradients."""
-        if self.checks.joined.owners:
-            leaves, _ = self.checks.joined.look(leaves)
         return self.run_on(leaves, [each.read(leaves) for each in self.reads])
 
     def fits(self, leaves: list[Any]) -> bool:
@@ -229,7 +233,6 @@ class Program:
         arrays: list[Any] = []
         # Found before anything is overwritten.
         found = None if self.look is None else self.look(leaves)
-        done: list[Any] = []
 
         def read(taken: list[Any] | tuple[()] = ()) -> list[Any]:
             if taken:
@@ -243,7 +246,7 @@ class Program:
         def write(results: Any) -> Any:
             # Here, where an interrupt loses nothing: the program has overwritten arrays by now.
             results = results if self.send is None else self.send(results)
-            return self.write(results, arrays, leaves, found, done)
+            return self.write(results, arrays, leaves, found)
 
         try:
             if self.alone_on is None:
@@ -266,32 +269,12 @@ class Program:
         return source_of(self)
 
 
-def _record(
-    function: Callable[..., Any],
-    leaves: list[Any],
-    structure: Any,
-    stand_in: Callable[[Cell], Any] | None,
-    answers: Sequence[Answer],
-) -> Any:
-    """Trace a function until it is known which arguments share Cells, and caches are filled."""
-    joined, caches = Joined(leaves), Caches()
-    while True:
-        caches.begin()
-        recording = Recording(function, joined, structure, caches, answers)
+def _record(stand_in: Callable[[Cell], Any] | None, given: tuple[Any, ...]) -> Any:
+    """Trace a function; return the recording and the closed jaxpr."""
+    with jit_core.tracing(), paused_collector():
+        recording = Recording(*given)
         recording.trace.stand_in = stand_in
-        with jit_core.tracing(), paused_collector():
-            closed = recording.record()
-        recording.trace.loose = exchanging.loose_tensors(recording)
-        owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))
-        is_again = caches.traced(recording)
-        if owners.items() <= joined.owners.items():
-            if not is_again:
-                return recording, closed
-        else:
-            joined = Joined(leaves, owners, recording.trace.tensors)
-        settle = let_go(recording, closed)
-        del recording
-        settle()
+        return recording, recording.record()
 
 
 def _as_written(

@@ -22,14 +22,14 @@ from jax import lax
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 
-from flambeau.core import engine
-from flambeau.core.inside import capture
-from flambeau.core.jax_core import jax_core
-from flambeau.core.lazy_cotangent import value_of
-from flambeau.core.modes import modes
-from flambeau.core.node import sequence_now
-from flambeau.core.packing import Hooks
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.lazy_cotangent import value_of
+from flambeau.core.support.jax_core import jax_core
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import engine
+from flambeau.core.tape.node import sequence_now
+from flambeau.core.tape.packing import Hooks
+from flambeau.core.values.inside import capture
+from flambeau.core.values.tensor import Tensor
 
 _TOKEN = ShapedArray((), jnp.dtype("bool"))
 

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import contextvars
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 from jax.core import Tracer
 
-from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
+from flambeau.compile import errors, settings
 from flambeau.compile.answers import Answer, Telling
-from flambeau.compile.caches import Caches
-from flambeau.compile.containers import Watch, leaves_in, name_of
-from flambeau.compile.contents import KINDS, is_empty
-from flambeau.compile.hidden import hidden_objects
-from flambeau.compile.keeping import Keeping, Origin, Writer, counters_in
-from flambeau.compile.leftovers import Leftovers
-from flambeau.compile.members import notice_attributes, stop_noticing_attributes
-from flambeau.compile.passing import trace_backward
-from flambeau.compile.places import Member, Outside, Returned, Variable
-from flambeau.compile.reaching import reaches_trace
-from flambeau.compile.replaced_objects import objects_that_stay
-from flambeau.compile.results import DETACHED, LEAF, Results
-from flambeau.compile.sharing import Joined
-from flambeau.compile.source import Page
-from flambeau.compile.watching import WatchingTrace
-from flambeau.compile.where import (
+from flambeau.compile.guarding import arguments, sharing
+from flambeau.compile.guarding.arguments import Numbers
+from flambeau.compile.guarding.contents import is_empty, leaves_in
+from flambeau.compile.guarding.places import Announced, Outside, Returned, Variable, name_of
+from flambeau.compile.guarding.where import (
     Argument,
     Created,
     Flag,
@@ -35,14 +25,27 @@ from flambeau.compile.where import (
     Itself,
     OnTape,
     Where,
-    Whole,
 )
-from flambeau.core import finishing, tape, world
-from flambeau.core.cell import Cell
-from flambeau.core.modes import modes
-from flambeau.core.pytree import OWN_PARTS
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import Handle
+from flambeau.compile.outputs.keeping import Keeping
+from flambeau.compile.outputs.passing import trace_backward
+from flambeau.compile.outputs.results import DETACHED, LEAF, Results
+from flambeau.compile.reading.caches import Caches
+from flambeau.compile.reading.leftovers import Leftovers
+from flambeau.compile.reading.members import notice_attributes, stop_noticing_attributes
+from flambeau.compile.reading.reaching import reaches_trace
+from flambeau.compile.reading.watching import WatchingTrace
+from flambeau.compile.source import Page
+from flambeau.core.programs import finishing
+from flambeau.core.support import world
+from flambeau.core.support.identity import MISSING
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import checks
+from flambeau.core.tape import nodes as tape
+from flambeau.core.values.before import CHANGEABLE
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.pytree import OWN_PARTS
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import Handle
 
 
 class Recording(Results):
@@ -50,42 +53,45 @@ class Recording(Results):
 
     Args:
         function: The user's function.
-        joined: The leaves of the arguments, with the Cells that they share.
+        leaves: The leaves of the arguments, and their gradients.
         structure: The structure of the arguments.
-        caches: The caches of `functools`.
         answers: The answers to questions about tensors' values; see `answers`.
+        numbers: The numbers among the arguments that may become inputs.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        joined: Joined,
+        leaves: list[Any],
         structure: Any,
-        caches: Caches,
-        answers: Sequence[Answer] = (),
+        answers: Sequence[Answer],
+        numbers: Numbers,
     ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
-        self.function, self.caches = function, caches
+        self.function, self.caches = function, Caches()
         self.telling = Telling(answers)
         # The positions of the outputs with the values that were asked for, and the answers.
         self.asked: list[int] = []
         self.told: list[Any] = []
+        # The position of the output that must be true; see `compiler.checks`.
+        self.condition: int | None = None
         self.structure = structure
-        self.joined = joined
+        self.leaves = [*leaves]
+        #: The inputs of the program that come from the arguments.
+        self.numbers = numbers
+        self.operands = sharing.operands_of(self.leaves, numbers)
         #: The page with the program's effects; and the stored and returned values.
         self.page = Page()
         self.keeping: Keeping
         self.failed: bool = False
-        # The slots that the function changes, with their old values.
+        # The slots whose values the function changes, with their old values.
         self.changed: list[tuple[Any, Any]] = []
         # The Cells and arguments that are written, each with its output and the number of writes.
         self.writes: dict[Cell | Where, tuple[int, int]] = {}
         # Other changes of tensors: places and their values, as `Effects` reads them.
         self.effects: list[tuple[Where, Any]] = []
-        # The slots that must hold the same object, with that object.
-        self.staying: list[tuple[Any, Any]] = []
-        # The slots that the function sets, with their new values; modules with their new modes.
-        self.assigned: list[tuple[Any, Any]] = []
+        # The slots that each call sets, with their new and old values; modules with their modes.
+        self.assigned: list[tuple[Any, Any, Any]] = []
         self.modes: dict[Any, bool] = {}
 
     def record(self) -> Any:
@@ -96,7 +102,7 @@ class Recording(Results):
         Raises:
             CompileError: The function needs a value that is not known yet.
         """
-        arrays = [each.read(self.joined.leaves) for each in self.joined.operands]
+        arrays = [each.read(self.leaves) for each in self.operands]
         for array in arrays:
             if isinstance(array, jax.Array):
                 self.trace.device = Tensor._wrap(array).device
@@ -106,7 +112,7 @@ class Recording(Results):
         put_settings_back = settings.keep()
         try:
             classes = arguments.classes_in(self.structure)
-            self.trace.begin(self.function, self.joined.leaves, classes)
+            self.trace.begin(self.function, self.leaves, classes)
             self.trace.__enter__()
             notice_attributes(self.trace)
             # In a copy of the context, so that changes of context variables are undone.
@@ -154,34 +160,46 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
+        if self.numbers.positions and self.trace.reads_outside.names_type:
+            raise errors.NumbersMatterError
+        self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())
         settings.refuse_changes(before)
         self.trace.warn()
         self._refuse_changed_arguments(args, kwargs, stand_ins)
-        self.trace.log.restore()
-        active = self._collect_slots(returned)
-        self._collect_kept(returned, active, stand_ins)
+        self.trace.chance.restore()
+        self._refuse_exchanges()
+        self._collect_slots()
+        self._collect_kept(returned, stand_ins)
         self._collect_writes()
-        self._collect_exchanges()
         self._collect_moved()
         self._collect_hooks()
         self.asked = [self.add(each) for each in self.telling.asked]
         self.told = self.telling.told
+        self._collect_conditions()
         self.passing.count = len(self.outputs)
         if self.passing.roots:
             self._trace_backward()
         return self.outputs
 
+    def _collect_conditions(self) -> None:
+        conditions = self.trace.conditions
+        if checks.nan:
+            conditions.add(lambda: checks.has_no_nan(self.outputs))
+        if conditions:
+            self.condition = self.add(conditions.hold())
+
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> list[Any]:
-        stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
-        for i, (stand_in, leaf) in enumerate(zip(stand_ins, self.joined.leaves, strict=True)):
+        stand_ins = sharing.stand_ins(self.leaves, self.operands, tracers, self.numbers)
+        self.stand_ins_of_numbers = [weakref.ref(stand_ins[i]) for i in self.numbers.positions]
+        for i, (stand_in, leaf) in enumerate(zip(stand_ins, self.leaves, strict=True)):
             if arguments.is_input(leaf):
                 self.own.setdefault(stand_in, i)
                 self.given.setdefault(stand_in, Handle.of(stand_in))
                 if stand_in is not leaf:
                     self.trace.facts.given.setdefault(stand_in, (i, leaf))
         if self.trace.devices is not None:
-            self.trace.devices.give(stand_ins, self.joined.leaves)
+            self.trace.devices.give(stand_ins, self.leaves)
         return stand_ins
 
     def _refuse_changed_arguments(
@@ -198,43 +216,24 @@ class Recording(Results):
                 "puts there"
             )
 
-    def _collect_kept(self, returned: Any, active: list[Watch], stand_ins: list[Any]) -> None:
+    def _collect_kept(self, returned: Any, stand_ins: list[Any]) -> None:
         """Write the Python code that creates the values which the function stores and returns."""
+        knows = self.trace.reads_outside.knows
+        self.keeping = Keeping(self.keep, knows, stand_ins, self.page)
+        for slot, value, before in self.assigned:
+            self.keeping.store(slot, value, before)
+        for slot, value in (*self.trace.facts.new_attributes(), *self._sparse_gradients()):
+            self.keeping.store(slot, value, value)
+        self.keeping.give(returned)
         holders = {*map(id, self.trace.modules)}
-        holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
-        hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
-        origin = Origin(
-            self.trace.log, self.keep, lambda value: knows(value) or id(value) in hidden,
-            holders, stand_ins,
-        )  # fmt: skip
-        writer = Writer(origin, self.page)
-        # After `hidden_objects`, which inspects all references to these objects.
-        stored = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
-        self.keeping = Keeping(writer, active, stored, returned, self.slot_before)
-        self._settle_objects(holders)
-
-    def _settle_objects(self, holders: set[int]) -> None:
-        """Refuse objects that would keep a tensor of the trace which no call replaces."""
-        objects = self.trace.reads_outside.own
-        objects.settle(self._reaches_trace, holders)
-        places = [slot for slot, _ in self.assigned if isinstance(slot, Outside)]
-        known = {
-            (id(each.holder().get()), each.attributes[-1]) for each in places if each.attributes
-        }
-        known |= {(id(each.root), each.key) for each in places if not each.attributes}
-        for value, name in objects.strays(self._reaches_trace):
-            if known.isdisjoint([(id(value), name), (id(vars(value)), name)]):
-                raise errors.CompileError(
-                    f"the compiled function sets {type(value).__name__}.{name} to a tensor in a "
-                    "way that it cannot follow, such as object.__setattr__(); set it as an "
-                    "attribute, or return the tensor"
-                )
+        holders |= {id(slot.root) for slot, *_ in self.assigned if isinstance(slot, Outside)}
+        self.trace.reads_outside.own.settle(self._reaches_trace, holders)
 
     def _trace_backward(self) -> None:
         """Continue the trace backwards from the results that require grad."""
         trace = self.trace
         written = self._written()
-        trace.log.replace_again()
+        trace.chance.replace_again()
         try:
             with trace.noting():
                 arrivals = trace_backward(
@@ -243,7 +242,7 @@ class Recording(Results):
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
             trace.refuse_chance()
-            trace.log.restore()
+            trace.chance.restore()
             if changed := self._changed_by_backward(written):
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function changes "
@@ -262,13 +261,13 @@ class Recording(Results):
                 if each.is_leaf and self._is_detached(each.tensor):
                     self.passing.new_leaves[each.tensor] = self.keep(each.tensor)
         finally:
-            trace.log.restore()
+            trace.chance.restore()
             trace.chance.put_back()
 
     def _written(self) -> tuple[Any, ...]:
         trace = self.trace
         arrays = [[(key, id(e)) for key, e in d.items()] for d in (trace.values, trace.grads)]
-        return arrays, trace.log.count(), *map(len, (trace.flags, trace.exchanged, trace.switched))
+        return arrays, *map(len, (trace.flags, trace.exchanged, trace.switched))
 
     def _changed_by_backward(self, written: tuple[Any, ...]) -> list[str]:
         """Watch the values that backward has read; restore and name those that it has set."""
@@ -278,26 +277,25 @@ class Recording(Results):
             for snapshot in self._snapshots()
             for slot in self._changed_in(snapshot)
         ]
-        changed += [(slot, value) for slot, value in self.assigned if slot.get() is not value]
+        changed += [(slot, value) for slot, value, _ in self.assigned if slot.get() is not value]
         for slot, before in changed:
             slot.set(before)
-        containers = [each.watch for each in self.trace.log.changes[written[1][0] :]]
-        names = [*(str(slot) for slot, _ in changed), *(str(e.slots[0]) for e in containers)]
+        names = [*(str(slot) for slot, _ in changed), *self.trace.changed_containers()]
+        self.trace.restore_containers()
         return names or ([] if written == self._written() else ["a tensor"])
 
     def _snapshots(self) -> list[Any]:
-        return [*self.trace.all_snapshots(), self.trace.outside, self.trace.members]
+        return [self.trace.outside, self.trace.members]
 
     def _changed_in(self, snapshot: Any) -> list[Any]:
         # Each call sets the modes of these modules.
         switched = self.trace.switched
-        modes: set[Any] = {Member(module, guard.TRAINING) for module in switched}
-        modes |= {Outside(module, None, ("training",)) for module in switched}
+        modes = {Outside(vars(module), "training") for module in switched}
         return [slot for slot in snapshot.changed() if slot not in modes]
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` existed before the function, or is one of its results."""
-        is_old = not isinstance(tensor._cell.array, Tracer) or tensor in self.trace.exchanged
+        is_old = not isinstance(tensor._cell.array, Tracer)
         return is_old or tensor in self.returned or tensor in self.own
 
     def _sparse_gradients(self) -> Iterator[tuple[Where, Any]]:
@@ -321,9 +319,7 @@ class Recording(Results):
             # The trace counts the writes to other Cells.
             if cell.version and cell not in written and trace.is_made_inside(cell):
                 written.add(cell)
-                argument = Argument(i)
-                where = Whole(argument) if i in self.joined.owners else argument
-                self.writes[where] = self.add(cell.array), cell.version
+                self.writes[Argument(i)] = self.add(cell.array), cell.version
         for tensor, grad in trace.grads.items():
             if tensor in self.own:
                 if grad is not tensor._grad:
@@ -337,19 +333,25 @@ class Recording(Results):
                 self.effects.append((Gradient(Created(self.returned[tensor])), self.result(grad)))
         self._collect_flags()
 
-    def _collect_exchanges(self) -> None:
-        """Find the tensors from outside that got another Cell or view."""
-        trace = self.trace
-        handles = self.given | {tensor: trace.tensors[tensor] for tensor in trace.exchanged}
-        owners = {handle.cell: tensor for tensor, handle in trace.tensors.items()}
-        owners.update({handle.cell: tensor for tensor, handle in handles.items()})
-        self.effects += exchanging.collect(
-            handles, self.where_is, owners, self.cell_output, self.add
-        )
+    def _refuse_exchanges(self) -> None:
+        """Fail if a tensor from outside has got another Cell, view or class for good."""
+        exchanged = {tensor: self.trace.tensors[tensor] for tensor in self.trace.exchanged}
+        for tensor, before in (self.given | exchanged).items():
+            if not before.is_of(tensor):
+                raise errors.SideEffectError(
+                    "the compiled function gives a tensor from outside other data, another shape "
+                    "or another class in place, as an assignment to .data, unsqueeze_() and "
+                    "module.double() do; write to its elements, as in x.data.copy_(y), or do it "
+                    "outside of the compiled function"
+                )
+
+    def is_written(self, stand_in: Tensor) -> bool:
+        """Whether the function has written to an argument."""
+        return bool(self.given[stand_in].cell.version)
 
     def _collect_flags(self) -> None:
         for stand_in, i in self.own.items():
-            leaf = self.joined.leaves[i]
+            leaf = self.leaves[i]
             differs = stand_in._requires_grad is not leaf.requires_grad
             if differs and stand_in._grad_fn is None and leaf._grad_fn is None:
                 self.effects.append((Flag(Argument(i)), stand_in._requires_grad))
@@ -378,7 +380,7 @@ class Recording(Results):
         """Find the hooks that the function registers on tensors from outside."""
         self.effects += self.trace.hooks.new(self.where_is)
         for tensor, i in self.own.items():
-            leaf, node = self.joined.leaves[i], tensor._grad_fn
+            leaf, node = self.leaves[i], tensor._grad_fn
             retains = isinstance(node, arguments.OuterNode) and node.retains(tensor)
             if retains and not leaf.retains_grad:
                 self.effects.append((Hook(Argument(i), "retain_grad"), None))
@@ -388,105 +390,78 @@ class Recording(Results):
         tensors = [where.of for where, _ in self.effects if isinstance(where, OnTape)]
         return {each.position for each in tensors if isinstance(each, Argument)}
 
-    def _collect_slots(self, returned: Any) -> list[Watch]:
+    def _collect_slots(self) -> None:
         """Find the values that the function stores, and the places that they depend on.
 
-        Returns:
-            The watches over the containers that change.
+        Raises:
+            SideEffectError: It changes something that no call of a program can change.
         """
-        trace, log = self.trace, self.trace.log
-        log.refuse_strays()
+        trace = self.trace
         trace.settle()
-        side_effects = []
         # Each call sets the mode, and the guard compares it as the function has first read it.
         self.modes = {module: module.training for module in trace.switched}
-        trace.ignore_members()
+        side_effects = trace.changed_containers()
         for snapshot in self._snapshots():
             slots = self._changed_in(snapshot)
             known = {name_of(slot) for slot, _ in self.changed}
             for slot in [each for each in slots if name_of(each) not in known]:
-                self.changed.append((slot, snapshot.before(slot)))
-                side_effects += self._look_at_change(*self.changed[-1])
+                before = snapshot.before(slot)
+                self.changed.append((slot, before))
+                if not self._is_repeated(slot, slot.get(), before):
+                    side_effects.append(str(slot))
+            for slot in slots:
+                trace.ignore(slot)
             snapshot.ignore(slots)
-        for slot, before in log.flushed([slot for slot, _ in self.changed]):
-            self.changed.append((slot, before))
-            side_effects += self._look_at_change(slot, before)
-            trace.ignore(slot)
-        side_effects += [name for watch in log.watches.values() for name in counters_in(watch)]
         if side_effects:
             raise errors.SideEffectError(
                 f"the compiled function changes {', '.join(dict.fromkeys(side_effects))}, and a "
                 "program would repeat only the change of its trace. Keep such state in a tensor "
                 "(a buffer), or change it outside the compiled function"
             )
-        active = self._collect_active()
-        self.staying = objects_that_stay(self, returned)
-        return active
 
-    def _look_at_change(self, slot: Any, before: Any) -> list[str]:
-        """Note that the function has set ``slot``; return its name if calls cannot repeat that."""
-        value = slot.get()
-        # A container that was found while the function ran may have been created by it.
-        is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
-        holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
-        is_repeated = holds_tensors or is_empty(value) or self._reaches_trace(value)
-        # Without a stand-in, a container that is changed in place cannot be changed at each call.
-        if is_unknown or not is_repeated or value is before:
-            return [str(slot)]
-        if isinstance(slot, Returned) and not isinstance(slot, Variable):
-            raise errors.CompileError(
-                f"the compiled function changes the result of {slot} to a tensor without a value, "
-                "which no program can set; return the tensor"
-            )
-        self.assigned.append((slot, value))
-        self.slot_before.append((slot, before))
-        return []
+    def _is_repeated(self, slot: Any, value: Any, before: Any) -> bool:
+        """Whether calls can repeat that the function sets a slot; if so, note it."""
+        is_settable = isinstance(slot, Variable) or not isinstance(slot, Returned)
+        if value is before or value is MISSING or not is_settable:
+            return False
+        if not self.trace.reads_outside.sets_first(slot):
+            # The old value decides what the function does, so each call must look it up.
+            holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
+            is_followed = holds_tensors or is_empty(value) or self._reaches_trace(value)
+            if isinstance(before, CHANGEABLE) or not is_followed:
+                return False
+            self.slot_before.append((slot, before))
+        if self.trace.announces(slot):
+            slot = Announced(slot.root, slot.key, slot.attributes, slot.label)
+        self.assigned.append((slot, value, before))
+        return True
 
     def _reaches_trace(self, value: Any) -> bool:
-        # A tensor from outside whose data the function has exchanged gets its own back.
-        exchanged = {*map(id, self.trace.exchanged)}
-        return reaches_trace(value, self.trace.reads_outside.knows, left_out=exchanged)
-
-    def _collect_active(self) -> list[Watch]:
-        """The watches over containers that change."""
-        trace, log = self.trace, self.trace.log
-        active = log.active(
-            [each for _, before in self.slot_before for each in log.watches_in(before)]
-        )
-        for slot, value, _ in log.replaced:
-            if any(each in active for each in log.watches_in(value)):
-                trace.ignore(slot)
-                self.slot_before.append((slot, value))
-        for watch in active:
-            self.slot_before += [(each, each.found_in(watch.raw)) for each in watch.asked]
-        return active
+        return reaches_trace(value, self.trace.reads_outside.knows)
 
     def _restore(self) -> None:
         """Restore the values that the trace replaced, so that no tracer remains.
 
         If the trace has failed, restore all other assigned values too.
         """
-        self.trace.log.restore()
+        self.trace.chance.restore()
         for tensor in self.trace.exchanged:
             self.trace.tensors[tensor].put_back(tensor)
         for cell, version in self.trace.versions.items():
             cell.version = version
-        for slot, _ in self.assigned:
-            before = next(before for each, before in self.slot_before if each is slot)
+        for slot, _, before in self.assigned:
             slot.set(before)
         trace = self.trace
-        snapshots: list[Any] = [*trace.all_snapshots(), trace.seen, trace.members]
+        snapshots: list[Any] = [trace.seen, trace.members]
         for snapshot in snapshots:
             for slot in snapshot.changed():
-                if snapshot is trace.seen and trace.is_of_entered(slot):
-                    continue
                 if self.failed or self._reaches_trace(slot.get()):
                     slot.set(snapshot.before(slot))
         if self.failed:
             for slot, before in self.changed:
                 slot.set(before)
         for module, mode in trace.switched.items():
-            Member(module, guard.TRAINING).set(mode)
+            vars(module)["training"] = mode
         trace.members.drop_tracers()
         trace.hooks.put_back()
         for tensor, handle in self.tensors_before().items():

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.compile import errors
-from flambeau.core import device, dtype
-from flambeau.core.modes import kept_modes, modes
+from flambeau.core.devices import device
+from flambeau.core.support import dtype
+from flambeau.core.support.modes import kept_modes, modes
 
 
 def now() -> dict[str, Any]:

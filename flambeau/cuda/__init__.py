@@ -1,7 +1,7 @@
-"""Questions about NVIDIA GPUs, under the names of `torch.cuda`.
+"""Queries about NVIDIA GPUs, under the names of `torch.cuda`.
 
-JAX orders the work on a device and keeps its memory, so streams wait for nothing, and there are no
-caches to manage.
+JAX orders the programs on a device and manages its memory, so streams never wait and there is no
+cache to manage.
 """
 
 from importlib import import_module as _import_module
@@ -15,7 +15,7 @@ from flambeau.cuda.memory import *
 from flambeau.cuda.random import *
 from flambeau.cuda.streams import *
 
-# Few programs use them.
+# Imported on first use.
 _GRAPHS = {"CUDAGraph", "graph", "make_graphed_callables"}
 
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
     if name in _GRAPHS:
         return getattr(_import_module("flambeau.cuda.graphs"), name)
     if name == "OutOfMemoryError":
-        return _import_module("flambeau.core.exhaustion").OutOfMemoryError
+        return _import_module("flambeau.core.devices.exhaustion").OutOfMemoryError
     if name.endswith("Tensor"):
         types = _import_module("flambeau.rare.tensor_types")
         if name in types.__all__:

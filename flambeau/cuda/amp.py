@@ -1,4 +1,4 @@
-"""Older names of what is in `flambeau.amp`, for ``"cuda"``; each warns, as PyTorch's do."""
+"""Deprecated names of `flambeau.amp` for ``"cuda"``; each warns like PyTorch's."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import amp
-from flambeau.core.dtype import dtype, float16
-from flambeau.core.warning import warn
+from flambeau.core.support.dtype import dtype, float16
+from flambeau.core.support.warning import warn
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 

@@ -1,6 +1,6 @@
-"""Which NVIDIA GPUs there are, and which is meant.
+"""The available NVIDIA GPUs and the current one.
 
-A tensor's place is said by its device, such as ``"cuda:1"``; without a number it is the first.
+A tensor's placement is its device, such as ``"cuda:1"``; without an index it is the first GPU.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import jax
 
-from flambeau.core.device import available_devices
-from flambeau.core.device import device as _device
+from flambeau.core.devices.device import CPU, available_devices
+from flambeau.core.devices.device import device as _device
 
 __all__ = [
     "current_device", "device", "device_count", "get_device_capability", "get_device_name",
@@ -31,38 +31,38 @@ def device_count() -> int:
 
 
 def is_initialized() -> bool:
-    """Whether there are GPUs: JAX finds them at once."""
+    """Whether there are GPUs: JAX initializes them on start."""
     return is_available()
 
 
 def init() -> None:
-    """Find the GPUs, which JAX does by itself.
+    """Initialize the GPUs, which JAX does by itself.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
     jax_device(None)
 
 
 def current_device() -> int:
-    """0, the GPU that ``"cuda"`` means.
+    """0, the index of the GPU that ``"cuda"`` names.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
     jax_device(None)
     return 0
 
 
 def set_device(device: Any) -> None:
-    """Choose what ``"cuda"`` means, which is always the first GPU.
+    """Set the current GPU, which can only be the first.
 
     Args:
-        device: A device or its index; a negative index chooses nothing.
+        device: A device or its index; a negative index has no effect.
 
     Raises:
-        RuntimeError: Another GPU is asked for, or there is none.
-        ValueError: It is no GPU.
+        RuntimeError: Another GPU is selected, or there is no GPU.
+        ValueError: ``device`` is not a GPU.
     """
     if isinstance(device, int) and device < 0:
         return
@@ -76,10 +76,10 @@ def set_device(device: Any) -> None:
 
 
 class device:
-    """A block for which `set_device` chooses a GPU, which can only be the first.
+    """A context manager that sets the current GPU, which can only be the first.
 
     Args:
-        device: A device or its index; ``None`` or a negative index chooses nothing.
+        device: A device or its index; ``None`` or a negative index has no effect.
     """
 
     def __init__(self, device: Any) -> None:
@@ -89,11 +89,11 @@ class device:
         set_device(self._chosen)
 
     def __exit__(self, *_: object) -> None:
-        """Nothing has changed."""
+        """Do nothing: entering changed no setting."""
 
 
 def place_of(where: Any) -> _device:
-    """The device that an argument of this module names; ``None`` means the first GPU."""
+    """The device that an argument of this module names; ``None`` is the first GPU."""
     place = _device("cuda") if where is None else _device(where)
     if place.type != "cuda":
         raise ValueError(f"expected a cuda device, got '{place}'")
@@ -111,7 +111,7 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The generation of a GPU, as NVIDIA counts them: ``(9, 0)`` is Hopper."""
+    """The compute capability of a GPU: ``(9, 0)`` is Hopper."""
     major, _, minor = jax_device(device).compute_capability.partition(".")
     return int(major), int(minor)
 
@@ -119,7 +119,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 def get_device_properties(device: Any = None) -> Any:
     """A GPU's ``name``, ``major``, ``minor``, ``total_memory`` and ``multi_processor_count``.
 
-    The memory is what JAX may take, in bytes; ``major`` and ``minor`` are those of
+    The memory is the limit of JAX's allocator, in bytes; ``major`` and ``minor`` are those of
     `get_device_capability`.
     """
     found = jax_device(device)
@@ -132,26 +132,31 @@ def get_device_properties(device: Any = None) -> Any:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether there is a GPU: XLA computes with bfloat16 on all of them."""
+    """Whether there is a GPU: XLA supports bfloat16 on all of them."""
     return is_available()
 
 
 def is_tf32_supported() -> bool:
-    """Whether the first GPU multiplies float32 in TensorFloat32, as those since Ampere do."""
+    """Whether the first GPU supports TensorFloat32, as GPUs since Ampere do."""
     return is_available() and get_device_capability() >= (8, 0)
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until a GPU has done all that it was given.
+    """Wait until a GPU has done all that was submitted to it.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
     wait_for(jax_device(device))
 
 
 def wait_for(found: Any) -> None:
-    """Wait until a JAX device has done all that it was given."""
+    """Wait until a JAX device has done all that was submitted to it."""
     jax.effects_barrier()
-    # Programs run one after the other, so the last one's end is the end of all.
+    # Programs run in order, so the end of the last program is the end of all.
     jax.device_put(0, found).__add__(1).block_until_ready()
+
+
+def synchronize_cpu(module: Any, given: Any) -> None:
+    """Wait until the CPU has done all that was submitted to it: `flambeau.cpu.synchronize`."""
+    wait_for(CPU.jax_device)

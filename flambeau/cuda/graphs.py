@@ -1,4 +1,4 @@
-"""The names of CUDA's graphs, in whose place stand compiled functions."""
+"""The names of CUDA graphs, which compiled functions replace."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ADVICE = (
 
 
 class CUDAGraph:
-    """Nothing is one.
+    """A CUDA graph, which does not exist here.
 
     Raises:
-        RuntimeError: One is made.
+        RuntimeError: Always.
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -28,10 +28,10 @@ class CUDAGraph:
 
 
 class graph:
-    """A block that PyTorch captures in a `CUDAGraph`.
+    """A context manager whose block PyTorch captures in a `CUDAGraph`.
 
     Raises:
-        RuntimeError: One is made.
+        RuntimeError: Always.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Any = None,
 ) -> Any:
-    """The functions or modules given, compiled; modules are compiled in place.
+    """Compile the given functions or modules; modules are compiled in place.
 
     Args:
         callables: One function or module, or a tuple of them.
-        sample_args: Accepted for PyTorch's sake, as all that follow: programs are made for the
-            arguments of each call.
+        sample_args: Accepted for compatibility, like the following arguments: programs are compiled
+            for the arguments of each call.
 
     >>> import flambeau
     >>> double = make_graphed_callables(lambda x: x * 2, (flambeau.ones(2),))

@@ -1,4 +1,4 @@
-"""The memory of NVIDIA GPUs, which JAX keeps."""
+"""The memory of NVIDIA GPUs, which JAX manages."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ __all__ = [
 
 
 def stated(found: Any, key: str) -> int:
-    """A number of bytes that JAX states of one of its devices; 0 where it states none."""
+    """A byte count from the memory statistics of a JAX device; 0 where it is missing."""
     return int((found.memory_stats() or {}).get(key, 0))
 
 
 def memory_allocated(device: Any = None) -> int:
-    """How many bytes the arrays on a GPU take; 0 where there is none."""
+    """The number of bytes that live arrays occupy on a GPU; 0 where there is none."""
     return stated(jax_device(device), "bytes_in_use") if is_available() else 0
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most that `memory_allocated` has been; 0 where there is no GPU."""
+    """The peak of `memory_allocated`; 0 where there is no GPU."""
     return stated(jax_device(device), "peak_bytes_in_use") if is_available() else 0
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """How many bytes of what JAX has reserved on a GPU are free, and how many it has reserved."""
+    """The free and total bytes that JAX has reserved on a GPU."""
     found = jax_device(device)
     total = stated(found, "bytes_limit")
     return total - stated(found, "bytes_in_use"), total
 
 
 def empty_cache() -> None:
-    """Nothing: memory that JAX has reserved stays its own until the program ends."""
+    """Do nothing: XLA's allocator keeps its reserved memory until the process ends."""
 
 
 def ipc_collect() -> None:
-    """Nothing: no other process has memory of this one."""
+    """Do nothing: no other process shares memory of this one."""
 
 
 def memory_reserved(device: Any = None) -> int:
-    """How many bytes of a GPU JAX has taken for its arrays, used or not; 0 where there is none."""
+    """The number of bytes that XLA's allocator has reserved on a GPU; 0 where there is none."""
     return stated(jax_device(device), "pool_bytes") if is_available() else 0
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most that `memory_reserved` has been; 0 where there is no GPU."""
+    """The peak of `memory_reserved`; 0 where there is no GPU."""
     return stated(jax_device(device), "peak_pool_bytes") if is_available() else 0
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """JAX's counts of a GPU's memory, under PyTorch's names; empty where there is no GPU.
+    """JAX's memory statistics of a GPU, under PyTorch's names; empty where there is no GPU.
 
-    JAX does not tell the arrays of the small pool from those of the large one, so there are only
-    the numbers for ``all``.
+    JAX does not distinguish the small pool from the large one, so there are only the numbers for
+    ``all``.
     """
     return stats_of(jax_device(device)) if is_available() else {}
 
 
 def stats_of(found: Any) -> dict[str, Any]:
-    """`memory_stats` of one of JAX's devices."""
+    """`memory_stats` of a JAX device."""
     counted = {
         "allocated_bytes.all.current": "bytes_in_use",
         "allocated_bytes.all.peak": "peak_bytes_in_use",
@@ -74,7 +74,7 @@ def stats_of(found: Any) -> dict[str, Any]:
         "reserved_bytes.all.peak": "peak_pool_bytes",
         "allocation.all.allocated": "num_allocs",
     }
-    # JAX does not try again.
+    # JAX does not retry failed allocations.
     stats = {name: stated(found, of_jax) for name, of_jax in counted.items()}
     return {**stats, "num_alloc_retries": 0, "num_ooms": 0}
 
@@ -92,11 +92,11 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Nothing: JAX keeps the peak of the whole process, and does not start over."""
+    """Do nothing: JAX keeps the peak of the whole process and cannot reset it."""
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Nothing: JAX goes on counting."""
+    """Do nothing: JAX cannot reset its counters."""
 
 
 def reset_max_memory_allocated(device: Any = None) -> None:

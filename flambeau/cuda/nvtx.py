@@ -1,4 +1,4 @@
-"""Named spans of a profile, under NVTX's names; `flambeau.profiler` records them."""
+"""Named ranges of a profile, under NVTX's names; `flambeau.profiler` records them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _open = threading.local()
 
 
 class range(record_function):
-    """A block with a name.
+    """A context manager for a named range.
 
     Args:
         msg: The name.
-        args: What ``msg`` is formatted with.
-        kwargs: The same, by name.
+        args: Positional arguments of ``msg.format``.
+        kwargs: Keyword arguments of ``msg.format``.
     """
 
     def __init__(self, msg: str, *args: Any, **kwargs: Any) -> None:
@@ -26,7 +26,7 @@ class range(record_function):
 
 
 def range_push(msg: str) -> int:
-    """Begin a block with a name; gives the number of blocks around it."""
+    """Begin a named range; returns the number of enclosing ranges."""
     stack = _open.__dict__.setdefault("stack", [])
     block = record_function(msg)
     block.__enter__()
@@ -35,7 +35,7 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """End the innermost block; gives the number of those around it, -1 if none was open."""
+    """End the innermost range; returns the number of enclosing ranges, -1 if none was open."""
     stack = _open.__dict__.setdefault("stack", [])
     if stack:
         stack.pop().__exit__(None, None, None)
@@ -44,6 +44,6 @@ def range_pop() -> int:
 
 
 def mark(msg: str) -> None:
-    """A block without anything in it."""
+    """Record an empty range."""
     with record_function(msg):
         pass

@@ -1,11 +1,11 @@
-"""The random numbers of NVIDIA GPUs."""
+"""Random number generators of NVIDIA GPUs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.device import device as _device
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device as _device
+from flambeau.core.values.tensor import Tensor
 from flambeau.cuda.devices import device_count, jax_device, place_of
 from flambeau.random.generator import generator_for
 
@@ -20,34 +20,34 @@ def _generators() -> list[Any]:
 
 
 def manual_seed(seed: int) -> None:
-    """Start the default generator of the first GPU again from ``seed``; nothing if there is none.
+    """Seed the default generator of the first GPU, if there is one.
 
-    `flambeau.manual_seed` does so for all devices.
+    `flambeau.manual_seed` seeds the generators of all devices.
     """
     for each in _generators()[:1]:
         each.manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start the default generators of all GPUs again from ``seed``; nothing if there is none."""
+    """Seed the default generators of all GPUs."""
     for each in _generators():
         each.manual_seed(int(seed))
 
 
 def seed() -> None:
-    """Start the default generator of the first GPU again from a random seed."""
+    """Seed the default generator of the first GPU with a random number."""
     for each in _generators()[:1]:
         each.seed()
 
 
 def seed_all() -> None:
-    """Start the default generators of all GPUs again from random seeds."""
+    """Seed the default generators of all GPUs with random numbers."""
     for each in _generators():
         each.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the generator of the first GPU was last given."""
+    """The most recent seed of the first GPU's generator."""
     return generator_for(place_of(None)).initial_seed()
 
 
@@ -63,12 +63,12 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Let a GPU's default generator continue from a state."""
+    """Restore the state of a GPU's default generator."""
     jax_device(device)
     generator_for(place_of(device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Let all GPUs' default generators continue from states."""
+    """Restore the states of all GPUs' default generators."""
     for each, state in zip(_generators(), new_states, strict=True):
         each.set_state(state)

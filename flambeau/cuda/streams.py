@@ -15,14 +15,14 @@ __all__ = [
 
 
 class Stream(_Stream):
-    """The order of work on a GPU.
+    """A stream of a GPU.
 
     Args:
         device: The GPU; by default the first.
-        priority: Accepted for PyTorch's sake, as all options are.
+        priority: Accepted for compatibility, like all options.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
@@ -35,14 +35,14 @@ class Stream(_Stream):
 
 
 class Event(_Event):
-    """A point in the work of a GPU.
+    """An event on a GPU.
 
     Args:
-        enable_timing: Whether `elapsed_time` will be asked.
-        blocking: Accepted for PyTorch's sake, as ``interprocess`` and ``external`` are.
+        enable_timing: Whether `elapsed_time` will be called.
+        blocking: Accepted for compatibility, like ``interprocess`` and ``external``.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Event(_Event):
 
 
 class StreamContext:
-    """A block that works in a stream, of which its device has one.
+    """A context manager that selects a stream; each device has only one.
 
     Args:
         stream: The stream; ``None`` for none.
@@ -69,11 +69,11 @@ class StreamContext:
         pass
 
     def __exit__(self, *_: object) -> None:
-        """Nothing has changed."""
+        """Do nothing: entering changed no setting."""
 
 
 def stream(stream: Any) -> StreamContext:
-    """A block that works in a stream, of which its device has one."""
+    """A context manager that selects a stream; each device has only one."""
     return StreamContext(stream)
 
 
@@ -81,7 +81,7 @@ def current_stream(device: Any = None) -> Stream:
     """The stream of a GPU, by default of the first.
 
     Raises:
-        RuntimeError: There is none.
+        RuntimeError: There is no GPU.
     """
     return Stream(device)
 
@@ -90,11 +90,11 @@ default_stream = current_stream
 
 
 def set_stream(stream: Any) -> None:
-    """Choose the device of a stream, which can only be the first GPU; ``None`` chooses nothing."""
+    """Set the current stream, which can only be the first GPU's; ``None`` has no effect."""
     if stream is not None:
         set_device(stream.device)
 
 
 def is_current_stream_capturing() -> bool:
-    """``False``: there are no graphs of CUDA."""
+    """``False``: there are no CUDA graphs."""
     return False

@@ -1,7 +1,19 @@
-"""Models and tensors on many devices, of one process or of several.
+"""Models and tensors on several devices, in one process or several.
 
-What XLA must know is where tensors lie, and it communicates by itself. `init_process_group`
-connects processes; the collectives are for what a script exchanges besides.
+XLA needs only the shardings of tensors, and inserts the communication. `init_process_group`
+connects processes; the collectives are for other exchanges of a script. May import `core`, `ops`,
+`autograd`, `nn` and `checkpoint`.
+
+- `device_mesh.py`: a `DeviceMesh` is a view of JAX's mesh, or of some of its axes. `tensor` places
+  tensors on it. `data_parallel.py`, `fsdp` and `tensor.parallel` place parameters, and register
+  hooks that constrain activations and gradients.
+- Several processes run the same programs on arrays of which each has a part
+  (`core/devices/spanning.py`). Before such a program is compiled, all exchange its digest
+  (`store.py`), since different programs would wait for each other forever.
+- `process_group.py` connects processes by JAX's coordination service. `rows.py` builds collectives
+  from programs over one device of each process; `objects.py` sends other objects by the service.
+- `supervision.py` ends a process when another has failed, is lost or does not come.
+- `stores.py`, `tcp_store.py`: PyTorch's stores, which tell processes where to meet.
 """
 
 from __future__ import annotations
@@ -94,7 +106,7 @@ _absent = _Absent(__name__)
 
 
 def __getattr__(name: str) -> _Any:
-    # Packages read it without importing it.
+    # Packages read this attribute without importing the module.
     if name == "distributed_c10d":
         return _import_module(f"{__name__}.{name}")
     return _absent(name)

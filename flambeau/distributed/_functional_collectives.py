@@ -1,4 +1,4 @@
-"""Collectives that give new tensors, with gradients, by the private name that packages import."""
+"""Out-of-place collectives with gradients, under the private name that packages import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.autograd import Function
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.arguments import size_of, split_sizes
 from flambeau.distributed.collectives import all_to_all_single as _into
 
@@ -14,7 +14,7 @@ __all__ = ["all_to_all_single", "all_to_all_single_autograd", "wait_tensor"]
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """The tensor: what reads a result waits for it."""
+    """The tensor unchanged: readers of a result wait for it."""
     return tensor
 
 
@@ -25,12 +25,12 @@ def all_to_all_single(
     group: Any,
     tag: str = "",
 ) -> Tensor:
-    """Send each process of a group a part of a tensor, and give the parts that come from them.
+    """Send each process of a group a part of a tensor, and return the received parts.
 
     Args:
-        self: Its first dimension is cut into parts.
-        output_split_sizes: The lengths of the parts that come; by default equal ones.
-        input_split_sizes: The lengths of the parts that go; by default equal ones.
+        self: The tensor, split into parts along its first dimension.
+        output_split_sizes: The lengths of the received parts; by default equal.
+        input_split_sizes: The lengths of the sent parts; by default equal.
         group: See `flambeau.distributed.all_reduce`.
         tag: Without effect.
 
@@ -52,7 +52,7 @@ def all_to_all_single_autograd(
     group: Any,
     tag: str = "",
 ) -> Tensor:
-    """`all_to_all_single`, whose gradient goes the way back."""
+    """`all_to_all_single` with a gradient, which is sent back to the senders."""
     return _Exchange.apply(self, output_split_sizes, input_split_sizes, group)
 
 

@@ -1,4 +1,4 @@
-"""The same model in all processes."""
+"""Equal models in all processes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import numpy as np
 from jax.experimental import multihost_utils
 
-from flambeau.core import spanning
-from flambeau.core.modes import no_grad
+from flambeau.core.devices import spanning
+from flambeau.core.support.modes import no_grad
 from flambeau.distributed.process_group import (
     get_rank,
     get_world_size,
@@ -18,13 +18,13 @@ from flambeau.distributed.process_group import (
 from flambeau.distributed.tensor.modules import members
 from flambeau.distributed.tensor.spreading import lies
 from flambeau.nn.module import Module
-from flambeau.ops.from_data import from_numpy
+from flambeau.ops.factories.from_data import from_numpy
 
 __all__: list[str] = []
 
 
 def make_alike(module: Module) -> None:
-    """Give all processes the parameters and buffers of the first.
+    """Give all processes the parameters and buffers of the first one.
 
     Raises:
         RuntimeError: Another process has parameters or buffers of other names, shapes or dtypes.

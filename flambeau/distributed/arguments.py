@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.process_group import ProcessGroup, group_or_world
 from flambeau.distributed.reduce_op import ReduceOp
 
@@ -21,7 +21,7 @@ def member(group: Any) -> ProcessGroup | None:
 
 
 def rank_in(group: Any) -> int:
-    """This process's number in a group; -1 if it is not in it."""
+    """The rank of this process in a group; -1 if it is not in the group."""
     found = member(group)
     return -1 if found is None else found.rank()
 
@@ -33,10 +33,10 @@ def size_of(group: Any) -> int:
 
 
 def place_of(group: Any, rank: int | None, group_rank: int | None, name: str) -> int:
-    """The place in a group of a process that is named by its rank in the world or the group.
+    """The rank in a group of a process given by its rank in the world or in the group.
 
     Raises:
-        ValueError: Both are named, or there is no such process.
+        ValueError: Both are given, or there is no such process.
     """
     found = member(group)
     if found is None:
@@ -54,11 +54,11 @@ def place_of(group: Any, rank: int | None, group_rank: int | None, name: str) ->
 
 
 def checked_op(op: Any, tensor: Tensor) -> ReduceOp:
-    """``op``, if elements of a tensor can be combined so.
+    """``op``, if it can reduce the elements of a tensor.
 
     Raises:
-        ValueError: They cannot.
-        TypeError: ``tensor`` is none.
+        ValueError: It cannot.
+        TypeError: ``tensor`` is not a tensor.
     """
     if not isinstance(op, ReduceOp):
         raise ValueError(f"op must be a ReduceOp, got {op!r}")
@@ -75,7 +75,7 @@ def checked_op(op: Any, tensor: Tensor) -> ReduceOp:
 
 
 def check_shape(whole: Tensor, part: Tensor, size: int, name: str) -> None:
-    """Check that a tensor has room for the parts of all processes, joined or stacked.
+    """Check that a tensor has room for the parts of all processes, concatenated or stacked.
 
     Raises:
         ValueError: It has another shape, or another dtype.
@@ -95,7 +95,7 @@ def check_count(tensors: Sequence[Tensor], size: int, name: str) -> None:
     """Check that there is a tensor for each process.
 
     Raises:
-        ValueError: There are more or less.
+        ValueError: There are more or fewer.
     """
     if len(tensors) != size:
         raise ValueError(
@@ -104,10 +104,10 @@ def check_count(tensors: Sequence[Tensor], size: int, name: str) -> None:
 
 
 def checked_list(given: Any, is_wanted: bool, size: int, name: str) -> list[Any] | None:
-    """The tensors for all processes, which only one process gives.
+    """The tensors for all processes, which only one process passes.
 
     Raises:
-        ValueError: It does not, another does, or they are more or less.
+        ValueError: It does not, another process does, or their number is wrong.
     """
     if is_wanted and given is None:
         raise ValueError(f"Argument ``{name}`` must be specified in the process at the centre")

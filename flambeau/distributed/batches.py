@@ -1,4 +1,4 @@
-"""Batches divided over the devices of a mesh."""
+"""Batches sharded over the devices of a mesh."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.modes import modes
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.placements import Shard, sharding_of
 from flambeau.distributed.tensor.spreading import lies, put
@@ -22,21 +22,21 @@ __all__ = ["global_batches"]
 
 
 class global_batches:
-    """The batches of a loader, divided over the devices of a mesh, ahead of their use.
+    """The batches of a loader, sharded over the devices of a mesh, moved ahead of their use.
 
-    Each process gives the part of the batch that its loader gives, which a `DistributedSampler` has
-    chosen; together they are one tensor, which lies on the devices of all processes, with as many
-    rows as all parts together. The next batches are moved to the devices while a step runs.
+    The loader of each process yields a part of the batch, as selected by a `DistributedSampler`.
+    The parts are concatenated to one tensor on the devices of all processes. The next batches are
+    moved to the devices while a step runs.
 
     Args:
-        loader: Gives batches: tensors in tuples, lists and dictionaries.
+        loader: Yields batches: tensors in tuples, lists and dictionaries.
         device_mesh: The devices that share a batch: a mesh, or a slice of one; by default all.
         dim: The dimension of the batch.
-        prefetch: How many batches are moved ahead.
+        prefetch: The number of batches moved ahead.
 
     Raises:
-        ValueError: The devices do not divide a batch. An incomplete last batch is left out by
-            ``DataLoader(..., drop_last=True)``.
+        ValueError: The devices do not divide a batch. ``DataLoader(..., drop_last=True)`` drops an
+            incomplete last batch.
 
     >>> import flambeau
     >>> from flambeau.utils.data import DataLoader
@@ -69,7 +69,7 @@ class global_batches:
 
 
 def joined(part: Tensor, mesh: DeviceMesh, dim: int = 0) -> Any:
-    """The tensor of which this process has a part along a dimension, on the devices of a mesh.
+    """A tensor on the devices of a mesh, from this process's part along a dimension.
 
     Raises:
         ValueError: The devices do not divide the dimension.
@@ -94,15 +94,16 @@ def joined(part: Tensor, mesh: DeviceMesh, dim: int = 0) -> Any:
 
 
 def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) -> Any:
-    """The tensors in tuples, lists and dictionaries, cut along a dimension into a part per device.
+    """Tensors in tuples, lists and dictionaries, sharded over the devices along a dimension.
 
-    Along dimensions of the mesh that a slice leaves out, XLA or an earlier placement decides.
+    Along dimensions of the mesh that are not in the slice, XLA or an earlier placement decides.
 
     Args:
         value: An argument or a result of a module.
         mesh: The devices that share the batch.
         dim: The dimension of the batch.
-        tell: Warn of a batch that the devices do not divide, which each of them then has whole.
+        tell: Whether to warn about a batch that the devices do not divide, which is then
+            replicated.
     """
     return mapped(value, lambda tensor: _divided(tensor, mesh, dim, tell))
 

@@ -1,7 +1,7 @@
-"""Collectives between processes, on tensors: each process gives one, and gets one.
+"""Collectives between processes, on one tensor of each process.
 
-A process's tensor is the row of an array over one device of each process; a program of XLA's makes
-of it what the processes get. The compiled steps of a model on a mesh need none of this.
+The tensors of the processes are the rows of an array over one device of each process, from which an
+XLA program computes the results. Compiled steps of a model on a mesh do not need these functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.arguments import (
     check_count,
     check_shape,
@@ -48,18 +48,18 @@ __all__ = [
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes, and write the result into each.
+    """Reduce the tensors of all processes, and write the result into each.
 
     Args:
         tensor: Of the same shape and dtype in every process.
-        op: How elements are combined.
-        group: The processes; by default all. Nothing happens in one that is not among them.
-        async_op: Give a `Work` to wait for.
+        op: The reduction.
+        group: The processes; by default all. Other processes do nothing.
+        async_op: Return a `Work` to wait for.
 
     Raises:
-        DistBackendError: Another process does not come within the timeout, or comes to another
-            collective, or with a tensor of another shape or dtype.
-        TypeError: The tensor lies on a mesh: it belongs to all processes already.
+        DistBackendError: Another process does not arrive within the timeout, calls another
+            collective, or passes a tensor of another shape or dtype.
+        TypeError: The tensor is on a mesh: it belongs to all processes already.
         ValueError: There is no process group, or the dtype has no average.
 
     >>> import flambeau
@@ -82,7 +82,7 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Combine the tensors of all processes, and write the result into that of one.
+    """Reduce the tensors of all processes, and write the result into that of one process.
 
     Args:
         tensor: See `all_reduce`, also for errors.
@@ -109,7 +109,7 @@ def broadcast(
 
     Args:
         tensor: See `all_reduce`, also for errors.
-        src: The process that gives, by its rank in the world.
+        src: The sending process, by its rank in the world.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
         group_src: The process by its rank in the group.
@@ -121,11 +121,11 @@ def broadcast(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the tensors of all processes into one, one after the other or stacked.
+    """Write the tensors of all processes into one, concatenated or stacked.
 
     Args:
-        output_tensor: Has as many elements as all inputs together, with the first dimension as many
-            times as long as an input's, or with one dimension more.
+        output_tensor: A tensor for the elements of all inputs: its first dimension is that of an
+            input times the number of processes, or it has one dimension more.
         input_tensor: See `all_reduce`, also for errors.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
@@ -167,15 +167,15 @@ def gather(
 
     Args:
         tensor: See `all_reduce`, also for errors.
-        gather_list: A tensor for each process; only in the process that gets them.
-        dst: The process that gets them, by its rank in the world.
+        gather_list: A tensor for each process; only in the receiving process.
+        dst: The receiving process, by its rank in the world.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
         group_dst: The process by its rank in the group.
 
     Raises:
-        ValueError: The list is missing in that process, is given in another, or has another
-            length.
+        ValueError: The list is missing in the receiving process, is given in another, or has
+            another length.
     """
     place = place_of(group, dst, group_dst, "dst")
     given = checked_list(gather_list, rank_in(group) == place, size_of(group), "gather_list")
@@ -190,18 +190,18 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Write each tensor in a list of one process into the tensor of another.
+    """Write one tensor of a list of one process into the tensor of each process.
 
     Args:
-        tensor: Gets its part.
-        scatter_list: A tensor for each process; only in the process that gives them.
-        src: The process that gives them, by its rank in the world.
+        tensor: The tensor that receives the part.
+        scatter_list: A tensor for each process; only in the sending process.
+        src: The sending process, by its rank in the world.
         group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
         group_src: The process by its rank in the group.
 
     Raises:
-        ValueError: The list is missing in that process, is given in another, or has another
+        ValueError: The list is missing in the sending process, is given in another, or has another
             length.
     """
     place = place_of(group, src, group_src, "src")
@@ -217,12 +217,11 @@ def reduce_scatter_tensor(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine the tensors of all processes, and give each process a part of the result.
+    """Reduce the tensors of all processes, and give each process a part of the result.
 
     Args:
-        output: Gets the part.
-        input: Has as many times the elements; the parts follow each other along its first
-            dimension, or are stacked.
+        output: The tensor that receives the part.
+        input: The parts for all processes, concatenated along the first dimension, or stacked.
         op: See `all_reduce`, also for errors.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
@@ -244,7 +243,7 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`reduce_scatter_tensor` of a list of tensors, one for each process."""
+    """`reduce_scatter_tensor` with a list of tensors, one for each process."""
     check_count(input_list, size_of(group), "input_list")
     parts = stacked(input_list, "reduce_scatter")
     name = "reduce_scatter"
@@ -259,13 +258,13 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send each process a part of the input, and get a part of the output from each.
+    """Send each process a part of the input, and receive a part of the output from each.
 
     Args:
-        output: Gets the parts, one after the other along its first dimension.
-        input: Its first dimension is cut into parts.
-        output_split_sizes: The lengths of the parts that come; by default equal ones.
-        input_split_sizes: The lengths of the parts that go; by default equal ones.
+        output: The tensor for the received parts, concatenated along its first dimension.
+        input: The tensor, split into parts along its first dimension.
+        output_split_sizes: The lengths of the received parts; by default equal.
+        input_split_sizes: The lengths of the sent parts; by default equal.
         group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
 
@@ -285,30 +284,30 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Send each process a tensor of a list, and get one from each.
+    """Send each process a tensor of a list, and receive one from each.
 
     Args:
-        output_tensor_list: A tensor for each process, of the shape of the one that it sends.
+        output_tensor_list: A tensor for each process, of the shape that the process sends.
         input_tensor_list: A tensor for each process.
         group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
 
     Raises:
         ValueError: The lists have another length.
-        DistBackendError: A process expects another number of elements than it gets.
+        DistBackendError: A process expects another number of elements than it receives.
     """
     size = size_of(group)
     check_count(input_tensor_list, size, "input_tensor_list")
     check_count(output_tensor_list, size, "output_tensor_list")
     going = [each.numel() for each in input_tensor_list]
     coming = [each.numel() for each in output_tensor_list]
-    # All parts travel with the length of the longest.
+    # All parts are sent with the length of the longest.
     given = first_rows(input_tensor_list, _longest(going, coming, group), "all_to_all")
     return into([*output_tensor_list], column, given, group, async_op, "all_to_all")
 
 
 def _longest(going: list[int], coming: list[int], group: Any) -> int:
-    """The greatest number of elements that one process sends another."""
+    """The greatest number of elements that one process sends to another."""
     found = member(group)
     if found is None:
         return max(going)
@@ -331,16 +330,16 @@ def barrier(
     device_ids: Any = None,
     timeout: dt.timedelta | None = None,
 ) -> Work | None:
-    """Wait until all processes are here.
+    """Wait until all processes have arrived.
 
     Args:
         group: The processes; by default all.
-        async_op: Give a `Work`, which has been waited for.
-        device_ids: Accepted for PyTorch's sake.
-        timeout: How long; by default the group's.
+        async_op: Return a completed `Work`.
+        device_ids: Accepted for compatibility.
+        timeout: The time to wait; by default the group's timeout.
 
     Raises:
-        DistBackendError: A process does not come within the timeout; the message names it.
+        DistBackendError: A process does not arrive within the timeout; the message names it.
         ValueError: There is no process group.
     """
     found = member(group)
@@ -353,5 +352,5 @@ def barrier(
 def monitored_barrier(
     group: Any = None, timeout: dt.timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """`barrier`, which always says who does not come."""
+    """`barrier`, which always names the processes that do not arrive."""
     barrier(group, timeout=timeout)

@@ -1,4 +1,4 @@
-"""How long processes wait for each other, if nothing else is said."""
+"""The default timeout of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module whose batches are divided over devices, each of which has all parameters."""
+"""A module whose batches are sharded over devices, with replicated parameters."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """A module that computes each part of a batch on another device.
 
-    Its parameters and buffers are copied to all devices, and stay the same objects. A batch is that
-    of all devices, so the loss is that of the whole batch, and gradients are the loss's: nothing is
-    left to be averaged. Batch normalization is over the whole batch. With several processes, the
-    batch is made of their parts by `distributed.global_batches`.
+    Its parameters and buffers are replicated on all devices, and stay the same objects. The loss is
+    that of the whole batch over all devices, and so are the gradients: they need no averaging.
+    Batch normalization is over the whole batch. With several processes,
+    `distributed.global_batches` combines their parts of the batch.
 
     Args:
         module: The module.
-        device_ids: Accepted for PyTorch's sake, like all that is not named here: one device at
-            most.
+        device_ids: Accepted for compatibility, like all arguments that are not listed here; at most
+            one device.
         output_device: See ``device_ids``.
         dim: The dimension of the batch.
         broadcast_buffers: See ``device_ids``: buffers are the same everywhere.
@@ -41,8 +41,8 @@ class DistributedDataParallel(Module):
         module: The module; keys of the state dict begin with ``"module."``.
 
     Raises:
-        RuntimeError: No parameter requires a gradient, several devices are named, or another
-            process has another module.
+        RuntimeError: No parameter requires grad, several devices are given, or another process has
+            a different module.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -86,11 +86,11 @@ class DistributedDataParallel(Module):
         self.module = module
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The output of the module for the whole batch; each device has its part of it."""
+        """The output of the module for the whole batch, sharded over the devices."""
         mesh, dim = self.device_mesh, self.dim
         return self.module(*divided(inputs, mesh, dim), **divided(kwargs, mesh, dim))
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block as any other: gradients add up, and XLA decides when devices communicate."""
+        """No effect: gradients accumulate, and XLA decides when devices communicate."""
         yield

@@ -1,7 +1,7 @@
-"""Devices in rows and columns, with a name for each dimension.
+"""Devices in a grid with named dimensions.
 
-A mesh is JAX's, with Auto axes, seen through PyTorch's words. One process may own many devices, so
-a *rank* is the number of a device, not of a process.
+A mesh is a JAX mesh with Auto axes, with PyTorch's interface. One process may own several devices,
+so a *rank* is the index of a device, not of a process.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import jax
 import numpy as np
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.device import from_jax_device
-from flambeau.core.meshes import auto
+from flambeau.core.devices.device import from_jax_device
+from flambeau.core.devices.meshes import auto
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
-# JAX's names of platforms, by PyTorch's.
+# JAX's platform names by PyTorch's device types.
 _PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 
 
 class DeviceMesh:
-    """Devices that work together, in an array with a name for each dimension.
+    """Devices that work together, as an array with named dimensions.
 
-    ``mesh["data"]`` is the mesh along one dimension, and ``mesh["data", "model"]`` along some: all
-    devices still take part, and what is placed on it is the same along the other dimensions, or as
-    it was divided along them before.
+    ``mesh["data"]`` is the mesh along one dimension, and ``mesh["data", "model"]`` along some: it
+    still has all devices. A tensor placed on it is replicated along the other dimensions, or keeps
+    its sharding along them.
 
     Args:
         device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``.
-        mesh: The numbers of devices, in nested lists, an array or a tensor.
+        mesh: The indices of devices, in nested lists, an array or a tensor.
         mesh_dim_names: A name for each dimension; by default ``"dim_0"``, ``"dim_1"``, ...
 
     Attributes:
@@ -42,7 +42,7 @@ class DeviceMesh:
         mesh_dim_names: The names of the dimensions.
 
     Raises:
-        RuntimeError: There is no such device, one is named twice, or names and dimensions do not
+        RuntimeError: There is no such device, a device occurs twice, or names and dimensions do not
             fit.
 
     >>> mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
@@ -75,7 +75,7 @@ class DeviceMesh:
 
     @classmethod
     def from_jax(cls, mesh: Any) -> DeviceMesh:
-        """JAX's mesh in PyTorch's words."""
+        """A `DeviceMesh` for a JAX mesh."""
         new = cls.__new__(cls)
         new._adopt(auto(mesh), tuple(mesh.axis_names))
         return new
@@ -83,15 +83,15 @@ class DeviceMesh:
     def _adopt(self, mesh: Any, names: tuple[str, ...]) -> None:
         self._jax = mesh
         self.mesh_dim_names = names
-        self.device_type = from_jax_device(mesh.devices.flat[0]).type
+        self.device_type: str = from_jax_device(mesh.devices.flat[0]).type
 
     def jax(self) -> Any:
-        """JAX's mesh with all dimensions, of which a slice has some."""
+        """The JAX mesh with all dimensions, of which a slice has some."""
         return self._jax
 
     @property
     def is_slice(self) -> bool:
-        """Whether this mesh is taken out of one with more dimensions."""
+        """Whether this mesh is a slice of one with more dimensions."""
         return len(self.mesh_dim_names) < len(self._jax.axis_names)
 
     def __getitem__(self, names: str | tuple[str, ...]) -> DeviceMesh:
@@ -113,7 +113,7 @@ class DeviceMesh:
 
     @property
     def is_this_process_alone(self) -> bool:
-        """Whether this process owns all devices of the mesh, of a slice's whole mesh too."""
+        """Whether this process owns all devices of the mesh (for a slice, of the whole mesh)."""
         return all(each.process_index == jax.process_index() for each in self._jax.devices.flat)
 
     @property
@@ -127,13 +127,13 @@ class DeviceMesh:
         return len(self.mesh_dim_names)
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """The number of devices, of all or along one dimension."""
+        """The number of devices, in total or along one dimension."""
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
     @property
     def mesh(self) -> Any:
-        """The numbers of the devices, as a tensor; of a slice, those of its first row."""
-        from flambeau.ops.from_data import from_numpy
+        """The indices of the devices, as a tensor; for a slice, those of its first row."""
+        from flambeau.ops.factories.from_data import from_numpy
 
         order = {each: i for i, each in enumerate(jax.devices(_PLATFORMS[self.device_type]))}
         kept = [each for each in self._jax.axis_names if each in self.mesh_dim_names]
@@ -144,16 +144,16 @@ class DeviceMesh:
         return from_numpy(np.transpose(ranks, [kept.index(e) for e in self.mesh_dim_names]).copy())
 
     def get_coordinate(self) -> list[int]:
-        """The place in this mesh of this process's first device."""
+        """The coordinate in this mesh of this process's first device."""
         here = [each.process_index == jax.process_index() for each in self._jax.devices.flat]
         place = np.unravel_index(here.index(True), self._jax.devices.shape)
         return [int(place[self._jax.axis_names.index(each)]) for each in self.mesh_dim_names]
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """The place, along one dimension, of this process's first device.
+        """The coordinate, along one dimension, of this process's first device.
 
         Raises:
-            RuntimeError: The mesh has several dimensions, and none is named.
+            RuntimeError: The mesh has several dimensions, and none is given.
         """
         if mesh_dim is None and self.ndim > 1:
             raise RuntimeError(
@@ -165,7 +165,7 @@ class DeviceMesh:
         return self.get_coordinate()[number]
 
     def get_rank(self) -> int:
-        """The number of this process's first device."""
+        """The index of this process's first device."""
         platform = _PLATFORMS[self.device_type]
         return jax.devices(platform).index(jax.local_devices(backend=platform)[0])
 
@@ -184,7 +184,7 @@ class DeviceMesh:
 
 
 def as_mesh(mesh: Any) -> DeviceMesh:
-    """A mesh of PyTorch's words or JAX's; without one, all devices in one dimension.
+    """A `DeviceMesh` from PyTorch's or JAX's; by default all devices in one dimension.
 
     Raises:
         TypeError: ``mesh`` is neither.
@@ -207,13 +207,13 @@ def init_device_mesh(
     mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """A mesh of the first devices of a type, in the order in which they lie closest.
+    """A mesh of the first devices of a type, ordered by their physical proximity.
 
     Args:
         device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``.
         mesh_shape: The number of devices in each dimension.
         mesh_dim_names: A name for each dimension.
-        backend_override: Accepted for PyTorch's sake: XLA communicates.
+        backend_override: Accepted for compatibility: XLA communicates.
 
     Raises:
         RuntimeError: Names and dimensions do not fit, or there are fewer devices.

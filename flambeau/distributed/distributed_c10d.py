@@ -1,4 +1,4 @@
-"""`flambeau.distributed`, by the name of PyTorch's module of collectives."""
+"""`flambeau.distributed` under the name of PyTorch's module of collectives."""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.distributed.arguments import *  # noqa: F403
@@ -11,7 +11,7 @@ from flambeau.distributed.process_group import _world
 from flambeau.distributed.reduce_op import *  # noqa: F403
 from flambeau.distributed.work import *  # noqa: F403
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def _get_default_group() -> ProcessGroup:  # noqa: F405

@@ -10,7 +10,7 @@ class DistError(RuntimeError):
 
 
 class DistBackendError(DistError):
-    """A process did not come to a collective in time, or came to another one."""
+    """A process did not arrive at a collective in time, or called another one."""
 
 
 class DistNetworkError(DistError):
@@ -18,4 +18,4 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """A message that processes exchange through the first of them was lost."""
+    """A message exchanged through the first process was lost."""

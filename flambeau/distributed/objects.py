@@ -1,7 +1,7 @@
-"""Python objects that processes give each other, by way of the first process's memory.
+"""Exchanging Python objects between processes, through the first process's memory.
 
-They are pickled, as PyTorch does it: whoever can write to that memory, which is whoever reaches the
-first process's port, runs code in the processes that read them. Nothing else between processes is
+The objects are pickled, as in PyTorch. Anyone who can reach the first process's port can write to
+this memory, and so run code in the processes that read it. No other messages between processes are
 pickled.
 """
 
@@ -18,18 +18,18 @@ __all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatt
 
 
 def all_gather_object(object_list: MutableSequence[Any], obj: Any, group: Any = None) -> None:
-    """Put an object of each process into a list, in every process.
+    """Collect an object of each process in a list, in every process.
 
-    Objects are pickled: a process believes what the others send.
+    Objects are pickled: a process trusts the others.
 
     Args:
-        object_list: Has a place for each process.
+        object_list: A list with one place for each process.
         obj: The object of this process.
         group: The processes; by default all.
 
     Raises:
         ValueError: The list has another length, or there is no process group.
-        DistBackendError: Another process does not come within the timeout.
+        DistBackendError: Another process does not arrive within the timeout.
 
     >>> from flambeau import distributed
     >>> distributed.init_process_group(rank=0, world_size=1)
@@ -57,13 +57,13 @@ def gather_object(
 
     Args:
         obj: The object of this process.
-        object_gather_list: Has a place for each process; only in the process that gets them.
-        dst: The process that gets them, by its rank in the world.
+        object_gather_list: A list with one place for each process; only in the receiving process.
+        dst: The receiving process, by its rank in the world.
         group: The processes; by default all.
         group_dst: The process by its rank in the group.
 
     Raises:
-        ValueError: The list is missing in that process, or is given in another.
+        ValueError: The list is missing in the receiving process, or is given in another.
     """
     found, place = member(group), place_of(group, dst, group_dst, "dst")
     if found is None:
@@ -83,18 +83,18 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Put the objects in a list of one process into the lists of the others.
+    """Copy the objects in a list of one process into the lists of the others.
 
     Args:
-        object_list: Of the same length in every process.
-        src: The process that gives, by its rank in the world.
+        object_list: A list of the same length in every process.
+        src: The sending process, by its rank in the world.
         group: The processes; by default all.
-        device: Accepted for PyTorch's sake.
+        device: Accepted for compatibility.
         group_src: The process by its rank in the group.
 
     Raises:
         ValueError: The lists have different lengths, or there is no process group.
-        DistBackendError: Another process does not come within the timeout.
+        DistBackendError: Another process does not arrive within the timeout.
     """
     found, place = member(group), place_of(group, src, group_src, "src")
     if found is None:
@@ -115,17 +115,17 @@ def scatter_object_list(
     group: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Give each process an object out of a list of one process.
+    """Give each process one object of a list of one process.
 
     Args:
-        scatter_object_output_list: Gets the object at its first place.
-        scatter_object_input_list: An object for each process; only its process has to give it.
-        src: The process that gives, by its rank in the world.
+        scatter_object_output_list: A list that receives the object as its first member.
+        scatter_object_input_list: An object for each process; only needed in the sending process.
+        src: The sending process, by its rank in the world.
         group: The processes; by default all.
         group_src: The process by its rank in the group.
 
     Raises:
-        ValueError: The input has another length, or the output no place.
+        ValueError: The input has another length, or the output is empty.
     """
     found, place = member(group), place_of(group, src, group_src, "src")
     if found is None:
@@ -141,6 +141,6 @@ def scatter_object_list(
 
 
 def _exchanged(group: ProcessGroup, mine: Any, operation: str) -> list[bytes]:
-    """The pickled object of each process; only those that are asked for are read."""
+    """The pickled object of each process; reads only the requested ones."""
     sent = pickle.dumps(mine)
     return [sent] if group.channel is None else group.channel.exchange(sent, operation)

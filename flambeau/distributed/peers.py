@@ -1,4 +1,4 @@
-"""Tensors from one process to another, by way of the first process's memory."""
+"""Sending tensors from one process to another, through the first process's memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from flambeau.checkpoint.elements import array_of
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.arguments import member, place_of
 from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.process_group import ProcessGroup, group_or_world, store_of_world
 from flambeau.distributed.store import Store
 from flambeau.distributed.work import Work
-from flambeau.ops.from_data import from_numpy
+from flambeau.ops.factories.from_data import from_numpy
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
-# The name of a message's part that says the dtype and the shape, and the longest that is shown.
+# The name of the part of a message with dtype and shape, and the maximum length shown.
 _KIND, _LONGEST_KIND = "kind", 100
-# How many tensors have gone each way.
+# The number of tensors sent in each direction.
 _sent: dict[str, int] = {}
 _received: dict[str, int] = {}
 
@@ -35,10 +35,10 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Send a tensor to one process, which gets it by `recv`.
+    """Send a tensor to one process, which receives it with `recv`.
 
-    The elements go through the memory of the first process, so this is for small and rare messages;
-    it does not wait for the other process.
+    The elements go through the memory of the first process, so use it for small and rare messages.
+    It does not wait for the other process.
 
     Args:
         tensor: The tensor.
@@ -68,7 +68,7 @@ def recv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
-    """Wait for a tensor that another process sends, and write it into one.
+    """Wait for a tensor from another process, and write it into a given one.
 
     Args:
         tensor: A tensor of the shape and dtype of the sent one.
@@ -81,9 +81,9 @@ def recv(
         The rank of the process in the world; -1 in a process that is not in the group.
 
     Raises:
-        DistBackendError: Nothing comes within the timeout, or a tensor of another shape or dtype.
+        DistBackendError: No tensor arrives within the timeout, or it has another shape or dtype.
         ValueError: The process is this one.
-        NotImplementedError: No process is named.
+        NotImplementedError: No process is given.
     """
     work = _receiving(tensor, src, group, tag, group_src, "recv()")
     if work is None:
@@ -99,7 +99,7 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """`send`, giving a `Work`."""
+    """`send` that returns a `Work`."""
     send(tensor, dst, group, tag, group_dst)
     return None if member(group) is None else Work()
 
@@ -111,7 +111,7 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """`recv`, giving a `Work`, whose ``wait()`` writes the tensor."""
+    """`recv` that returns a `Work`, whose ``wait()`` writes the tensor."""
     return _receiving(tensor, src, group, tag, group_src, "irecv()")
 
 
@@ -161,7 +161,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Send and receive several tensors, in whatever order they are listed.
+    """Send and receive several tensors, in any order.
 
     Args:
         p2p_op_list: The operations, all of one group.
@@ -170,7 +170,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
         A `Work` for each, to wait for.
 
     Raises:
-        ValueError: A member is no `P2POp`, there is none, or they are of different groups.
+        ValueError: A member is not a `P2POp`, the list is empty, or they are of different groups.
 
     >>> from flambeau import distributed
     >>> distributed.batch_isend_irecv([])
@@ -195,7 +195,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
 
 
 class _Receiving(Work):
-    """A tensor that another process sends, or has sent."""
+    """A tensor sent by another process, which may not have arrived."""
 
     def __init__(self, tensor: Tensor, group: ProcessGroup, place: int, key: str, name: str):
         super().__init__(group.ranks[place], [tensor])
@@ -206,10 +206,10 @@ class _Receiving(Work):
         self._is_here = False
 
     def wait(self, timeout: dt.timedelta | None = None) -> bool:
-        """Wait for the tensor, and write it: ``True``.
+        """Wait for the tensor, and write it; returns ``True``.
 
         Raises:
-            DistBackendError: Nothing comes within the timeout, or a tensor of another shape or
+            DistBackendError: No tensor arrives within the timeout, or it has another shape or
                 dtype.
         """
         if self._is_here:
@@ -240,22 +240,22 @@ class _Receiving(Work):
         return True
 
     def synchronize(self) -> None:
-        """As `wait`."""
+        """Like `wait`."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether the tensor has arrived; then it is written."""
+        """Whether the tensor has arrived; if so, it is written."""
         return self._is_here or (_store().has(f"{self._key}/count") and self.wait())
 
 
 def _kind(tensor: Tensor) -> bytes:
-    """The dtype and the shape, as both sides must have them."""
+    """The dtype and the shape, which both sides must agree on."""
     return f"{tensor.dtype.numpy.name}{[*tensor.shape]}".encode()
 
 
 def _elements(content: bytes, dtype: Any) -> Any:
     if dtype == np.bool_:
-        # A byte of a bool is 0 or 1, whatever was sent.
+        # A byte of a bool is 0 or 1, whatever value was sent.
         return np.frombuffer(content, np.uint8) != 0
     return np.frombuffer(content, dtype).copy()
 

@@ -1,8 +1,7 @@
-"""Processes that work together: how they find each other, and who they are.
+"""Process groups: connecting processes, and their ranks.
 
-JAX connects the processes, and from then on XLA's programs run over the devices of all of them. A
-process may own several devices, so the *rank* of a process is not that of a device in a
-`DeviceMesh`.
+JAX connects the processes, and XLA's programs then run over the devices of all of them. A process
+may own several devices, so the *rank* of a process is not that of a device in a `DeviceMesh`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import jax
 
-from flambeau.core import spanning
+from flambeau.core.devices import spanning
 from flambeau.distributed import stores
 from flambeau.distributed.constants import default_pg_timeout
 from flambeau.distributed.errors import DistNetworkError
@@ -32,16 +31,15 @@ __all__ = [
     "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "new_group",
 ]  # fmt: skip
 
-# JAX ends a process in its own way, by SIGABRT, after timeouts of its own; they come this many
-# seconds later.
+# JAX aborts a process with SIGABRT after its own timeouts, which are longer by this many seconds.
 _AFTER_OURS = 30
-# Seconds without a sign of life after which a process counts as dead, and that one which ends waits
-# for the others, unless the timeout is shorter.
+# A process without a heartbeat for this many seconds counts as dead; and a process that ends waits
+# this long for the others. Shorter if the timeout is shorter.
 _HEARTBEAT, _SHUTDOWN = 100, 300
 
 
 class Backend(str):
-    """The name of a backend: JAX chooses it by the devices, and a script may name it.
+    """The name of a backend: JAX chooses it by the devices, and a script may request it.
 
     >>> Backend("NCCL") == Backend.NCCL
     True
@@ -63,15 +61,15 @@ class Backend(str):
 
 
 class ProcessGroup:
-    """Some of the processes, or all; made by `init_process_group` and `new_group`."""
+    """Some or all of the processes; created by `init_process_group` and `new_group`."""
 
     def __init__(self, ranks: Sequence[int], name: str, channel: Channel | None) -> None:
-        self.ranks = tuple(ranks)
+        self.ranks: tuple[int, ...] = tuple(ranks)
         self.group_name = name
         self.channel = channel
 
     def rank(self) -> int:
-        """This process's number among those of the group; -1 if it is not one of them."""
+        """The rank of this process in the group; -1 if it is not in the group."""
         me = _global_rank()
         return self.ranks.index(me) if me in self.ranks else -1
 
@@ -139,36 +137,37 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Connect this process with the others, before its first tensor.
+    """Connect this process with the others, before it creates tensors.
 
     Afterwards a mesh spans the devices of all processes, and the collectives of this module work
-    between processes. Where one process has ended, or does not come to a collective, the others
-    get an error, or end with one on the terminal, within the timeout. A world of one process needs
-    no network.
+    between processes. If a process ends, or does not arrive at a collective, the others raise an
+    error, or end with an error message, within the timeout. A world of one process needs no
+    network.
 
     Args:
         backend: XLA chooses it: Gloo between CPUs, NCCL between GPUs. A name
             is checked against the devices.
         init_method: ``"env://"``, the default, reads ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and
             ``MASTER_PORT``, which ``python -m flambeau.distributed.run`` sets; or
-            ``"tcp://host:port"``; or ``"file:///path"``, a file that all processes reach. On Cloud
-            TPU, with Slurm and Open MPI JAX finds the processes without any.
-        timeout: How long a process waits for the others; 30 minutes by default. A process that has
-            died is noticed within 100 seconds, or within the timeout if that is shorter.
-        world_size: The number of processes, where the environment does not say it.
-        rank: This process's number, from 0, where the environment does not say it.
-        store: Where the processes find each other, with ``rank`` and ``world_size``, in place of
-            ``init_method``.
-        group_name: Accepted for PyTorch's sake, like the next two.
+            ``"tcp://host:port"``; or ``"file:///path"``, a file shared by all processes. On Cloud
+            TPU, and with Slurm or Open MPI, JAX finds the processes without it.
+        timeout: How long a process waits for the others; 30 minutes by default. A dead process is
+            detected within 100 seconds, or within the timeout if that is shorter.
+        world_size: The number of processes, if the environment does not set it.
+        rank: The rank of this process, from 0, if the environment does not set it.
+        store: The store through which processes find each other, with ``rank`` and ``world_size``,
+            instead of ``init_method``.
+        group_name: Accepted for compatibility, like the next two.
         pg_options: See above.
         device_id: See above.
 
     Raises:
-        ValueError: It was called before, something is missing in the environment, the rank is not
+        ValueError: It was called before, a variable is missing in the environment, the rank is not
             in the world, process 0 has another number of processes, or the backend does not exist.
-        RuntimeError: The process has made tensors already, or there is no device for the backend.
+        RuntimeError: The process has created tensors already, or there is no device for the
+            backend.
         DistNetworkError: Process 0 does not listen within the timeout, or the others cannot be
-            reached. Where it waits for processes that never come, it ends with a message.
+            reached. If it waits for processes that never arrive, it ends with a message.
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -191,7 +190,7 @@ def init_process_group(
     else:
         _state.rank, count = 0, 1
     if found is not None and found.file and found.rank == 0:
-        # All have read it, and the next run begins with another.
+        # All processes have read it, and the next run starts with a new file.
         os.unlink(found.file)
     _state.seconds = seconds
     _state.rounds += 1
@@ -263,10 +262,10 @@ def _connect(found: Meeting | None, seconds: float) -> None:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave the group; of the world, this disconnects the processes when all of them call it.
+    """Leave the group. For the world, this disconnects the processes once all of them call it.
 
-    While an exception is handled, as in a ``finally``, it does not wait: the others end, and say
-    what this process has failed with.
+    While an exception is being handled, as in a ``finally``, it does not wait: the others end, and
+    report the failure of this process.
 
     Raises:
         ValueError: There is no process group.
@@ -289,24 +288,24 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> Any:
-    """A group of some processes, for collectives among them; all processes of the world call it.
+    """A group of some processes, for collectives among them; all processes must call it.
 
     Args:
         ranks: The processes; by default all.
         timeout: See `init_process_group`; by default its own.
         backend: See `init_process_group`.
-        pg_options: Accepted for PyTorch's sake, like the next three.
+        pg_options: Accepted for compatibility, like the next three.
         use_local_synchronization: See above.
         group_desc: See above.
         device_id: See above.
-        sort_ranks: Whether the processes are numbered in the group by their rank in the world, or
-            as they are named.
+        sort_ranks: Whether the ranks in the group follow the ranks in the world, or the order of
+            ``ranks``.
 
     Returns:
         The group; ``GroupMember.NON_GROUP_MEMBER`` in processes that are not in it.
 
     Raises:
-        ValueError: A rank is named twice, or there is no process group.
+        ValueError: A rank is given twice, or there is no process group.
         RuntimeError: A rank is not in the world.
     """
     world = _world()
@@ -349,11 +348,11 @@ def _global_rank() -> int:
 
 
 def group_or_world(group: Any) -> ProcessGroup:
-    """A group, or that of all processes without one.
+    """The given group, or the group of all processes.
 
     Raises:
         ValueError: There is no process group.
-        TypeError: ``group`` is no group.
+        TypeError: ``group`` is not a group.
     """
     world = _world()
     if group is None:
@@ -370,7 +369,7 @@ def store_of_world() -> Store | None:
 
 
 def get_rank(group: Any = None) -> int:
-    """This process's number in a group, by default that of all; -1 if it is not in the group.
+    """The rank of this process in a group, by default that of all; -1 if it is not in the group.
 
     Raises:
         ValueError: There is no process group.
@@ -381,7 +380,7 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """The number of processes in a group, by default in that of all; -1 outside of the group.
+    """The number of processes in a group, by default that of all; -1 outside of the group.
 
     Raises:
         ValueError: There is no process group.
@@ -413,7 +412,7 @@ def get_process_group_ranks(group: Any) -> list[int]:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """A process's number in a group.
+    """The rank of a process in a group.
 
     Raises:
         ValueError: It is not in the group.
@@ -425,10 +424,10 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """A process's number in the world.
+    """The rank of a process in the world.
 
     Raises:
-        ValueError: The group has no such number.
+        ValueError: The group has no such rank.
     """
     ranks = group_or_world(group).ranks
     if not 0 <= group_rank < len(ranks):
@@ -437,10 +436,10 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's number on its machine, from ``LOCAL_RANK`` in the environment.
+    """The rank of this process on its machine, from ``LOCAL_RANK`` in the environment.
 
     Raises:
-        RuntimeError: It is not there, and there is no ``fallback_rank``.
+        RuntimeError: The variable is not set, and there is no ``fallback_rank``.
     """
     found = os.environ.get("LOCAL_RANK", fallback_rank)
     if found is None:
@@ -452,8 +451,8 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def is_nccl_available() -> bool:
-    """Whether JAX can use NVIDIA's GPUs, between which NCCL communicates."""
-    # JAX's devices must not be looked for before `init_process_group`.
+    """Whether JAX can use NVIDIA GPUs, between which NCCL communicates."""
+    # JAX's devices must not be initialized before `init_process_group`.
     return any(importlib.util.find_spec(f"jax_cuda{each}_plugin") for each in (12, 13))
 
 
@@ -463,7 +462,7 @@ def is_gloo_available() -> bool:
 
 
 def _is_never_available() -> bool:
-    """``False``: XLA communicates by other libraries."""
+    """``False``: XLA communicates through other libraries."""
     return False
 
 

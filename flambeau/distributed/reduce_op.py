@@ -25,7 +25,7 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
-#: Of an array with a row for each process.
+#: On an array with a row for each process.
 REDUCTIONS: dict[ReduceOp, Callable[[Any], Any]] = {
     ReduceOp.SUM: lambda rows: jnp.sum(rows, 0, dtype=rows.dtype),
     ReduceOp.AVG: lambda rows: jnp.mean(rows, 0),
@@ -36,7 +36,7 @@ REDUCTIONS: dict[ReduceOp, Callable[[Any], Any]] = {
     ReduceOp.BOR: lambda rows: functools.reduce(jnp.bitwise_or, rows),
     ReduceOp.BXOR: lambda rows: functools.reduce(jnp.bitwise_xor, rows),
 }
-#: Those by which XLA reduces across processes; for the others each process gets all rows.
+#: The reductions that XLA computes across processes; for the others each process gets all rows.
 BY_XLA = (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.MIN, ReduceOp.MAX)
-# The type of the members, which PyTorch names apart.
+# The type of the members, which PyTorch names separately.
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The meeting point of processes: arguments, PyTorch's environment variables, or JAX's search."""
+"""The rendezvous of processes: from arguments, PyTorch's environment variables, or JAX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEEDED = {
     "address": "MASTER_ADDR",
     "port": "MASTER_PORT",
 }
-# Variables by which JAX can find the processes itself: Slurm, Open MPI, Cloud TPU.
+# Variables by which JAX finds the processes itself: Slurm, Open MPI, Cloud TPU.
 _FOUND_BY_JAX = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_NAME")
 
 _KEY = "flambeau"
@@ -30,14 +30,14 @@ _PAUSE = 0.1
 
 
 class Meeting(NamedTuple):
-    """The meeting point of processes.
+    """The rendezvous of processes.
 
     Attributes:
-        rank: This process's number.
-        world_size: How many processes there are.
-        address: The machine of process 0, and a free port of it; empty for one process alone.
-        local_rank: This process's number on its machine, if each has one of its devices.
-        file: The file through which they find each other, if it is one.
+        rank: The rank of this process.
+        world_size: The number of processes.
+        address: The machine of process 0, with a free port; empty for a single process.
+        local_rank: The rank of this process on its machine, if each process has one device.
+        file: The file through which they find each other, if any.
     """
 
     rank: int
@@ -48,7 +48,7 @@ class Meeting(NamedTuple):
 
     @property
     def bind_address(self) -> str | None:
-        """The address on which process 0 listens, if not on all networks of its machine."""
+        """The address on which process 0 listens, if not on all interfaces."""
         host, _, port = self.address.rpartition(":")
         own = own_address(host)
         if own is None:
@@ -57,9 +57,9 @@ class Meeting(NamedTuple):
 
 
 def own_address(host: str) -> str | None:
-    """The address of this machine that a host names as a number; ``None`` for any other host.
+    """This machine's address for a numeric host; ``None`` for any other host.
 
-    What a name stands for may differ from machine to machine.
+    A host name may resolve differently on each machine.
     """
     bare = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
@@ -75,18 +75,17 @@ def own_address(host: str) -> str | None:
 def meeting(
     init_method: str | None, rank: int, world_size: int, seconds: float = 0.0
 ) -> Meeting | None:
-    """The meeting point of the processes; ``None`` if JAX finds it itself.
+    """The rendezvous of the processes; ``None`` if JAX finds the processes itself.
 
     Args:
-        init_method: ``"env://"``, which is meant without one, ``"tcp://host:port"`` or
-            ``"file:///path"``.
-        rank: This process's number; negative if the environment says it.
-        world_size: How many processes there are; negative if the environment says it.
+        init_method: ``"env://"``, the default, ``"tcp://host:port"`` or ``"file:///path"``.
+        rank: The rank of this process; negative to read it from the environment.
+        world_size: The number of processes; negative to read it from the environment.
         seconds: How long a process waits for the others at a file.
 
     Raises:
-        ValueError: Something is not said, is no number, or the rank is not in the world.
-        DistStoreError: Not all processes come to the file within the time.
+        ValueError: A value is missing or no number, or the rank is not in the world.
+        DistStoreError: Not all processes reach the file in time.
     """
     method = init_method or "env://"
     parts = urllib.parse.urlsplit(method)
@@ -128,11 +127,11 @@ def _meeting_at_a_file(
 
 
 def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meeting:
-    """The meeting point of processes that share a store: process 0 announces it there.
+    """The rendezvous of processes that share a store: process 0 announces it there.
 
     Raises:
         ValueError: The rank is not in the world.
-        DistStoreError: Not all processes come to the store within the time.
+        DistStoreError: Not all processes reach the store in time.
     """
     known: dict[str, str | None] = {
         "rank": str(rank),
@@ -144,7 +143,7 @@ def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meet
     if world == 1:
         return Meeting(rank, world, "", local)
     limit = dt.timedelta(seconds=seconds)
-    # Each time that the same processes meet at the same store is a round of its own.
+    # Each rendezvous of the same processes at the same store is a separate round.
     number = store.add(f"{_KEY}/come/{rank}", 1)
     key = f"{_KEY}/{number}"
     store.set(f"{key}/machine/{rank}", socket.gethostname())
@@ -159,7 +158,7 @@ def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meet
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """A port of this machine on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
@@ -207,7 +206,7 @@ def wait_for_listener(address: str, seconds: float) -> None:
     """Wait until a process listens at an address.
 
     Raises:
-        DistNetworkError: None does within the time.
+        DistNetworkError: No process does in time.
     """
     host, _, port = address.rpartition(":")
     end = time.monotonic() + seconds

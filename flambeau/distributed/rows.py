@@ -11,20 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from flambeau.core import spanning
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices import spanning
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.arguments import member
 from flambeau.distributed.reduce_op import BY_XLA, REDUCTIONS, ReduceOp
 from flambeau.distributed.work import Work
 
 __all__: list[str] = []
 
-# Each gives a function of the rows of all processes, and whether each process gets another part.
+# Each returns a function of the rows of all processes, and whether each process gets another part.
 
 
 def reduced(op: ReduceOp) -> tuple[Callable[[Any], Any], bool]:
-    """All rows combined."""
+    """The reduction of all rows."""
     return REDUCTIONS[op], False
 
 
@@ -39,12 +39,12 @@ def rows() -> tuple[Callable[[Any], Any], bool]:
 
 
 def part_of_row(place: int) -> tuple[Callable[[Any], Any], bool]:
-    """The row of one process, of which each process gets a part."""
+    """The row of one process, split into a part for each process."""
     return lambda rows: rows[place], True
 
 
 def reduced_part(op: ReduceOp) -> tuple[Callable[[Any], Any], bool]:
-    """All rows combined; each process gets a part."""
+    """The reduction of all rows, split into a part for each process."""
     return REDUCTIONS[op], True
 
 
@@ -67,15 +67,15 @@ def into(
     Args:
         target: A tensor, a list of one for each row of the result, or ``None``.
         kind: A function above.
-        given: This process's row: a tensor, or an array that `stacked` has made.
+        given: This process's row: a tensor, or an array from `stacked`.
         group: The processes.
-        async_op: Whether to give a `Work`.
-        name: Its name in messages.
-        *options: Of ``kind``.
+        async_op: Whether to return a `Work`.
+        name: The collective's name in messages.
+        *options: The options of ``kind``.
 
     Raises:
-        DistBackendError: Another process does not come, or to another collective.
-        TypeError: A tensor lies on a mesh, is sparse or on the meta device.
+        DistBackendError: Another process does not arrive, or calls another collective.
+        TypeError: A tensor is on a mesh, sparse or on the meta device.
     """
     found = member(group)
     if found is None:
@@ -103,7 +103,7 @@ def stacked(tensors: Sequence[Tensor], name: str) -> Any:
 
 
 def first_rows(tensors: Sequence[Tensor], length: int, name: str) -> Any:
-    """The elements of tensors as rows of one length, with zeros at the end."""
+    """The elements of tensors as rows of one length, padded with zeros at the end."""
     flat = [_array_of(each, name).reshape(-1) for each in tensors]
     return jnp.stack([jnp.pad(each, (0, length - each.size)) for each in flat])
 

@@ -1,7 +1,7 @@
 """``python -m flambeau.distributed.run --nproc-per-node 2 script.py`` starts several processes.
 
 Each gets ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` in its
-environment, which `init_process_group` reads. When one fails, the others are ended.
+environment, which `init_process_group` reads. If one fails, the others are terminated.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from types import FrameType
 
 __all__ = ["main"]
 
-# Seconds that a process has to end by itself, after another has failed and after SIGTERM.
+# The seconds for a process to end by itself, after another has failed and after SIGTERM.
 _TO_NOTICE, _TO_END = 5.0, 5.0
 _LOOK = 0.05
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start the processes, wait for them, and give the code to exit with.
+    """Start the processes, wait for them, and return the exit code.
 
     Args:
-        arguments: Of the command line.
+        arguments: The command line arguments.
     """
     options = _parser().parse_args(arguments)
     nodes = int(str(options.nnodes).partition(":")[0])
@@ -126,7 +126,7 @@ def _run(command: list[str], shared: dict[str, str], count: int, first: int) -> 
 
 
 def _wait(processes: list[subprocess.Popen[bytes]], first: int) -> int:
-    """Wait until all have ended well, or one has not; give its code."""
+    """Wait until all have ended successfully, or one has failed; return its exit code."""
     while True:
         codes = [each.poll() for each in processes]
         failed = [place for place, code in enumerate(codes) if code]

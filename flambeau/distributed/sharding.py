@@ -1,4 +1,4 @@
-"""Placing a whole model by rules on the names of its parameters."""
+"""Sharding a whole model by rules on the names of its parameters."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ __all__ = ["shard"]
 def shard(model: Module, mesh: Any, rules: Mapping[str, Any]) -> Module:
     """Put a model on the devices of a mesh, by rules on the names of parameters and buffers.
 
-    The parameters stay the same objects, so an optimizer may have been made before. On the meta
-    device nothing is moved: ``materialize()`` and ``load_state_dict(..., assign=True)`` then put
-    each tensor where it belongs, one by one.
+    The parameters stay the same objects, so an optimizer may be created before. On the meta device
+    nothing is moved: ``materialize()`` and ``load_state_dict(..., assign=True)`` later create each
+    tensor with its sharding, one by one.
 
     Args:
         model: The model.
         mesh: A `DeviceMesh`, a slice of one, or JAX's mesh.
-        rules: Placements by patterns of names, in which ``*`` stands for any characters and ``?``
-            for one; the first that matches counts, and what none matches is copied to all devices.
-            A placement is a tuple with the name of a mesh dimension, several in a tuple, or
-            ``None`` for each dimension of the tensor, such as ``(None, "model")``; or as
-            `distribute_tensor` takes it, such as ``[Replicate(), Shard(1)]``.
+        rules: Placements by patterns of names, in which ``*`` matches any characters and ``?`` one;
+            the first match applies, and tensors without a match are replicated. A placement is a
+            tuple with the name of a mesh dimension, several in a tuple, or ``None`` for each
+            dimension of the tensor, such as ``(None, "model")``; or a list as for
+            `distribute_tensor`, such as ``[Replicate(), Shard(1)]``.
 
     Returns:
         ``model``.
 
     Raises:
         ValueError: A rule matches nothing, or does not fit a tensor that it matches.
-        TypeError: ``rules`` is no dictionary.
+        TypeError: ``rules`` is not a dictionary.
 
     >>> from flambeau import nn
     >>> from flambeau.distributed.device_mesh import init_device_mesh
@@ -67,7 +67,8 @@ def shard(model: Module, mesh: Any, rules: Mapping[str, Any]) -> Module:
                 f"the rule {pattern!r} matches no parameter or buffer; there are {', '.join(near)}"
                 f" and others, {len(named)} in all"
             )
-    # All are found before one is moved, so that an error leaves the model as it was.
+    # All placements are computed before the first move, so that an error leaves the model
+    # unchanged.
     places = {name: _sharding(name, tensor, found, rules) for name, tensor in named.items()}
     for name, tensor in named.items():
         place(tensor, places[name])

@@ -1,8 +1,8 @@
 """Messages between processes outside of XLA's programs.
 
-JAX's coordination service, which runs in the first process, keeps small values by key and knows
-barriers. Through it processes exchange objects, and say what they are about to compute, so that two
-that disagree get an error instead of a collective that never ends.
+JAX's coordination service, which runs in the first process, stores small values by key and has
+barriers. Processes use it to exchange objects, and to announce the programs that they are about to
+run, so that a mismatch is an error instead of a deadlock.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.jax_private import coordination_client
+from flambeau.core.support.jax_private import coordination_client
 from flambeau.distributed.errors import DistBackendError, DistStoreError
 
 __all__: list[str] = []
 
-#: Bytes of a value that one message carries; JAX's service refuses much larger ones.
+#: The bytes of a value in one message; JAX's service refuses much larger ones.
 _PIECE = 1 << 20
-#: A number of pieces has fewer digits.
+#: The number of pieces has fewer digits.
 _DIGITS = 10
 _REFUSED = "refused"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.2
 
 
 class Store:
-    """The coordination service, seen from one process.
+    """A client of the coordination service.
 
     Args:
-        rank: This process's number.
+        rank: The rank of this process.
     """
 
     def __init__(self, rank: int) -> None:
@@ -42,27 +42,27 @@ class Store:
             )
 
     def is_connected(self) -> bool:
-        """Whether the service that this store was made for is still there."""
+        """Whether the service for which this store was created still exists."""
         return coordination_client() is self._client
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep a value, of any length, under a key that has none yet."""
+        """Store a value, of any length, under a new key."""
         starts = range(0, len(value), _PIECE)
         for number, start in enumerate(starts):
             self._client.key_value_set_bytes(f"{key}/{number}", value[start : start + _PIECE])
         self._client.key_value_set_bytes(f"{key}/count", str(len(starts)).encode())
 
     def get(self, key: str, seconds: float, most: int | None = None) -> bytes:
-        """The value that is kept under a key; waits until there is one.
+        """The value stored under a key; waits until there is one.
 
         Args:
             key: The key.
-            seconds: For how long it waits.
-            most: How many bytes the value has at most.
+            seconds: The time to wait.
+            most: The maximum size of the value in bytes.
 
         Raises:
-            TimeoutError: There is none within the time.
-            DistBackendError: There is something else than `put` writes, or a longer value.
+            TimeoutError: There is no value within the timeout.
+            DistBackendError: The stored value was not written by `put`, or is longer.
         """
         end = time.monotonic() + seconds
         said = self.wait_for(f"{key}/count", seconds)
@@ -74,13 +74,13 @@ class Store:
                 break
         if count < 0 or (most is not None and len(found) > most):
             raise DistBackendError(
-                f"the value of {key!r} is none that a process has written here, or has more than "
+                f"the value of {key!r} is not in the format of this store, or has more than "
                 f"{most} bytes"
             )
         return bytes(found)
 
     def has(self, key: str) -> bool:
-        """Whether something is kept under a key, now."""
+        """Whether a value is stored under a key at present."""
         try:
             self._client.key_value_try_get_bytes(key)
         except Exception as error:
@@ -90,10 +90,10 @@ class Store:
         return True
 
     def wait_for(self, key: str, seconds: float) -> bytes:
-        """The short value under a key that `set` has written; waits until there is one.
+        """The short value that `set` stored under a key; waits until there is one.
 
         Raises:
-            TimeoutError: There is none within the time.
+            TimeoutError: There is no value within the timeout.
         """
         try:
             return self._client.blocking_key_value_get_bytes(key, _milliseconds(seconds))
@@ -103,14 +103,14 @@ class Store:
             raise DistStoreError(_without_details(error)) from error
 
     def all_of(self, prefix: str) -> dict[str, bytes]:
-        """The short values that are kept under keys that begin so, now."""
+        """The short values stored under keys with a prefix, at present."""
         return {
             key.removeprefix(prefix): bytes(value)
             for key, value in self._client.key_value_dir_get_bytes(prefix)
         }
 
     def set(self, key: str, value: bytes) -> None:
-        """Keep a short value under a key, in the place of another."""
+        """Store a short value under a key, replacing another."""
         self._client.key_value_set_bytes(key, value, allow_overwrite=True)
 
     def delete(self, key: str) -> None:
@@ -118,10 +118,10 @@ class Store:
         self._client.key_value_delete(key)
 
     def barrier(self, name: str, ranks: Sequence[int], seconds: float, call: str) -> None:
-        """Wait until all of ``ranks`` are here.
+        """Wait until all of ``ranks`` have arrived.
 
         Raises:
-            DistBackendError: One does not come within the time, or has ended.
+            DistBackendError: A process does not arrive in time, or has ended.
         """
         try:
             self._client.wait_at_barrier(name, _milliseconds(seconds), [*ranks])
@@ -143,21 +143,21 @@ def _without_details(error: Exception) -> str:
 
 
 class Channel:
-    """Exchanges among some of the processes, each of which all of them take part in, in order.
+    """Exchanges among some processes; all of them take part in each exchange, in order.
 
     Args:
-        store: Where values are kept.
+        store: The store of the values.
         name: Distinguishes the channel from all others.
-        ranks: The numbers of the processes.
-        seconds: For how long a process waits for the others.
+        ranks: The ranks of the processes.
+        seconds: The time that a process waits for the others.
     """
 
     def __init__(self, store: Store, name: str, ranks: Sequence[int], seconds: float) -> None:
         self.store = store
         self.name = name
-        self.ranks = tuple(ranks)
+        self.ranks: tuple[int, ...] = tuple(ranks)
         self.seconds = seconds
-        self.calls = 0
+        self.calls: int = 0
 
     def exchange(self, mine: bytes, call: str, seconds: float | None = None) -> list[bytes]:
         """The value of each process, in the order of `ranks`.
@@ -165,10 +165,10 @@ class Channel:
         Args:
             mine: The bytes of this process.
             call: The name of the operation, which must be the same in all processes.
-            seconds: For how long it waits for the others, if not as long as always.
+            seconds: The time to wait for the others; by default that of the channel.
 
         Raises:
-            DistBackendError: A process calls something else, or does not come.
+            DistBackendError: A process calls another operation, or does not arrive.
         """
         self.calls += 1
         key, me = f"{self.name}/{self.calls}", self.store.rank
@@ -177,7 +177,7 @@ class Channel:
         self.store.barrier(key, self.ranks, limit, call)
         found = [self.store.get(f"{key}/{rank}", limit).partition(b"\0") for rank in self.ranks]
         if self.calls > 1:
-            # All are here, so all have read the earlier values.
+            # All processes have arrived, so all have read the earlier values.
             self.store.delete(f"{self.name}/{self.calls - 1}/{me}")
         called = [name.decode() for name, _, _ in found]
         if len({*called}) > 1:
@@ -191,15 +191,16 @@ class Channel:
 
 
 class Programs:
-    """Sees to it that all processes are about to run the same program.
+    """Ensures that all processes are about to run the same program.
 
-    A process that compiles one says so, and waits until all others have said the same, now or
-    earlier: which of them still has a program in memory need not be the same.
+    A process that compiles a program announces it, and waits until all others have announced the
+    same program, now or earlier: processes may differ in the programs that they still have in
+    memory.
 
     Args:
-        store: Where values are kept.
+        store: The store of the values.
         world: The number of processes.
-        seconds: For how long a process waits for the others.
+        seconds: The time that a process waits for the others.
     """
 
     def __init__(self, store: Store, world: int, seconds: float) -> None:
@@ -209,17 +210,17 @@ class Programs:
         self._said: set[str] = set()
 
     def agree(self, name: str, text: str, given: list[tuple[str, bytes]]) -> None:
-        """Wait until all processes have come to a program.
+        """Wait until all processes have reached a program.
 
         Args:
             name: The name of the program in messages.
             text: The text of its computation.
-            given: For each argument that each process has on one device, its shape and its
-                elements, which count as the same in all of them.
+            given: For each argument that each process has on one device, its shape and elements,
+                which must be equal in all processes.
 
         Raises:
-            DistBackendError: Another process waits at another program, one does not come, or
-                elements are not the same.
+            DistBackendError: Another process waits at another program, one does not arrive, or
+                elements differ.
         """
         digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         if digest in self._said:
@@ -257,12 +258,12 @@ class Programs:
         if not missing:
             return []
         waiting = self.store.all_of("waiting/")
-        # A process that has come meanwhile may wait at the next program already.
+        # A process that has just arrived may already wait at the next program.
         for rank in self._not_here(digest, name):
             other, _, its = waiting.get(str(rank), b"").decode().partition(" ")
-            # It goes on when this process says the same, which waits here.
+            # It continues when this process, which is waiting here, announces the same.
             if other and other not in self._said:
-                # This process waits no longer, and the other would wait in vain.
+                # This process stops waiting, and the other would wait in vain.
                 me = self.store.rank
                 self.store.set(f"waiting/{me}", b"")
                 self.store.set(f"programs/{other}/{_REFUSED}", f"{me} {name}".encode())
@@ -270,7 +271,7 @@ class Programs:
         return missing
 
     def _not_here(self, digest: str, name: str) -> list[int]:
-        """The processes that have not come to a program yet."""
+        """The processes that have not reached a program yet."""
         here, me = self.store.all_of(f"programs/{digest}/"), self.store.rank
         if _REFUSED in here:
             rank, _, its = here[_REFUSED].decode().partition(" ")
@@ -289,7 +290,7 @@ def _different(rank: int, its: str, own_rank: int, own: str) -> DistBackendError
 
 
 def _waited_for(missing: Callable[[], Any], seconds: float) -> Any:
-    """Ask until nothing is missing, or for so long."""
+    """Poll until nothing is missing, or the time is over."""
     end, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while found := missing():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Stores: values by key that processes share, before or beside a process group."""
+"""Stores: values by key that processes share, before or next to a process group."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _count(values: Values, keys: Sequence[str]) -> int:
     return sum(key.startswith(keys[0]) for key in values)
 
 
-#: What a store does with its values: a function of them, of keys and of further arguments.
+#: The operations of a store: functions of its values, of keys and of further arguments.
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "set": _set,
     "read": _read,
@@ -77,10 +77,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 class Store:
-    """Values by key, which all processes that know the store read and write.
+    """Values by key, which all processes with access to the store read and write.
 
     A value is text or bytes, and is read as bytes. `HashStore`, `FileStore`, `TCPStore` and
-    `PrefixStore` keep them in different places.
+    `PrefixStore` differ in the location of the values.
     """
 
     def __init__(self) -> None:
@@ -89,51 +89,51 @@ class Store:
     def _do(
         self, name: str, keys: Sequence[str], *arguments: Any, seconds: float | None = None
     ) -> Any:
-        """The result of one of `OPERATIONS`, during which nobody else changes the values.
+        """The result of one of `OPERATIONS`, executed atomically.
 
         Args:
             name: The operation.
-            keys: The keys that it is about.
-            *arguments: Its further arguments.
-            seconds: How long it may take; by default the timeout.
+            keys: The keys of the operation.
+            *arguments: The further arguments.
+            seconds: The maximum time; by default the timeout.
         """
         with self._values() as values:
             return OPERATIONS[name](values, keys, *arguments)
 
     @contextlib.contextmanager
     def _values(self) -> Iterator[Values]:
-        """All values; nobody else changes them in this block, whose changes are kept."""
+        """A block with exclusive access to all values; its changes are stored."""
         raise NotImplementedError(
             f"{type(self).__name__} keeps no values: use HashStore, FileStore or TCPStore"
         )
         yield
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Keep a value under a key, in the place of another."""
+        """Store a value under a key, replacing another."""
         self._do("set", [key], _bytes(value))
 
     def get(self, key: str) -> bytes:
         """The value under a key; waits until there is one.
 
         Raises:
-            DistStoreError: There is none within the timeout.
+            DistStoreError: There is no value within the timeout.
         """
         return self._waited_for("read", [key], self._timeout)
 
     def add(self, key: str, amount: int) -> int:
-        """Add to the number under a key, which is 0 before, and give the sum.
+        """Add to the number under a key, initially 0, and return the sum.
 
         Raises:
-            DistStoreError: The value under the key is no number.
+            DistStoreError: The value under the key is not a number.
         """
         return self._do("add", [key], int(amount))
 
     def append(self, key: str, value: str | bytes) -> None:
-        """Add to the end of the value under a key."""
+        """Append to the value under a key."""
         self._do("append", [key], _bytes(value))
 
     def compare_set(self, key: str, expected_value: str, desired_value: str) -> bytes:
-        """Replace the value under a key if it is as expected, or if none is expected and there.
+        """Replace the value under a key if it equals the expected one, or both are missing.
 
         Returns:
             The value afterwards; the expected value if there is none.
@@ -141,14 +141,14 @@ class Store:
         return self._do("compare_set", [key], _bytes(expected_value), _bytes(desired_value))
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether there is a value under each key, now."""
+        """Whether there is a value under each key at present."""
         return self._do("check", [*keys])
 
     def wait(self, keys: Sequence[str], timeout: dt.timedelta | None = None) -> None:
         """Wait until there is a value under each key.
 
         Raises:
-            DistStoreError: There is not within the timeout, by default the store's.
+            DistStoreError: A value is missing after the timeout, by default the store's.
         """
         self._waited_for("check", [*keys], self._timeout if timeout is None else timeout)
 
@@ -167,7 +167,7 @@ class Store:
         return found
 
     def delete_key(self, key: str) -> bool:
-        """Forget the value under a key, and say whether there was one."""
+        """Delete the value under a key; return whether there was one."""
         return self._do("delete", [key])
 
     def num_keys(self) -> int:
@@ -182,7 +182,7 @@ class Store:
         """`set` of each key.
 
         Raises:
-            ValueError: There are more keys than values, or less.
+            ValueError: The numbers of keys and values differ.
         """
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
@@ -192,7 +192,7 @@ class Store:
         return True
 
     def set_timeout(self, timeout: dt.timedelta) -> None:
-        """Say how long `get` and `wait` wait; 5 minutes by default."""
+        """Set how long `get` and `wait` wait; 5 minutes by default."""
         self._timeout = timeout
 
     @property
@@ -222,11 +222,12 @@ class HashStore(Store):
 
 
 class FileStore(Store):
-    """A store in a file that all processes can reach.
+    """A store in a file shared by all processes.
 
     Args:
-        file_name: The file, which is made if there is none. It stays; delete it before another run.
-        world_size: Accepted for PyTorch's sake.
+        file_name: The file, which is created if it is missing. It is not deleted; delete it before
+            another run.
+        world_size: Accepted for compatibility.
 
     Raises:
         OSError: The file cannot be read, written and locked.
@@ -264,7 +265,7 @@ class PrefixStore(Store):
     """A part of another store: the values whose keys begin with a prefix.
 
     Args:
-        prefix: The prefix of the keys, before a slash.
+        prefix: The prefix of the keys, which is followed by a slash.
         store: The other store.
     """
 

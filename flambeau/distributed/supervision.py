@@ -1,9 +1,9 @@
-"""When one process fails, is lost or never comes, the others end too, and say why.
+"""If one process fails, is lost or never arrives, the others end too, and report the reason.
 
-A process that waits in one of XLA's collectives waits in C++, where no exception reaches it. So two
-threads of each process look after it. One talks with the first process: it tells what this process
-has begun, and hears who has failed or given no sign of life. The other, the watchdog, only looks at
-the clock, so nothing stops it.
+A process that waits in an XLA collective waits in C++, where no exception reaches it. So two
+threads supervise each process. One communicates with the first process: it reports the programs
+that this process has begun, and learns which processes have failed or sent no heartbeat. The other,
+the watchdog, only reads the clock, so it cannot block.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flambeau.core import spanning
+from flambeau.core.devices import spanning
 from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.store import Store
 
 __all__: list[str] = []
 
 _FAILURES, _BEATS, _ENDS = "failure/", "beat/", "end/"
-#: Seconds between two looks for a failure of another process, or for the end of all.
+#: The seconds between two checks for failures of other processes, or for the end of all.
 _LOOK, _FIRST_PAUSE = 0.5, 0.01
-#: Seconds between two signs of life, at most.
+#: The maximum seconds between two heartbeats.
 _BEAT = 5.0
-#: Seconds that a last message to the first process, or a last look, may take.
+#: The seconds for a last message to the first process, or for a last check.
 _LAST_LOOK = 5.0
-#: The exit code of a process that another one's end, or the watchdog, has ended.
+#: The exit code of a process ended by another one's failure or by the watchdog.
 EXIT_CODE = 1
 
 
@@ -39,10 +39,10 @@ class _Supervision:
     """The threads that look after this process.
 
     Args:
-        store: Where processes tell each other.
+        store: The store for the messages.
         world: The number of processes.
-        seconds: For how long one waits for the others in a program that all of them run.
-        silence: For how long one may give no sign of life.
+        seconds: The time that a process waits for the others in a program that spans all of them.
+        silence: The maximum time without a heartbeat.
     """
 
     def __init__(self, store: Store, world: int, seconds: float, silence: float) -> None:
@@ -64,20 +64,20 @@ class _Supervision:
             each.start()
 
     def end(self) -> None:
-        """End the threads: Python must not end while one is in JAX's C++."""
+        """End the threads: Python must not exit while one is in JAX's C++ code."""
         self._ended.set()
         for each in self._threads:
             each.join(_LAST_LOOK)
 
     def end_with_others(self) -> None:
-        """End the threads when all processes say that they end as they should.
+        """End the threads once all processes have reported that they end normally.
 
-        Until then they look after this process: JAX would wait for the others as well, but for
-        some minutes only, and without a word from those that fail meanwhile.
+        Until then they supervise this process: JAX would wait for the others too, but only for some
+        minutes, and without reports of failures in between.
         """
         _in_time(lambda: self.store.set(f"{_ENDS}{self.store.rank}", self._begun()))
         pause = _FIRST_PAUSE
-        with contextlib.suppress(Exception):  # The service has gone.
+        with contextlib.suppress(Exception):  # The service has ended.
             while len(self.store.all_of(_ENDS)) < self.world:
                 time.sleep(pause)
                 pause = min(2 * pause, _LOOK)
@@ -88,7 +88,7 @@ class _Supervision:
         return json.dumps(spanning.begun.get(self.world, (0, ""))).encode()
 
     def _talk(self) -> None:
-        """Tell the first process of the programs begun here, and hear of the others."""
+        """Report the programs begun here to the first process, and read others' reports."""
         pause = min(_BEAT, self.silence / 4, self.seconds / 4)
         look, me = min(_LOOK, pause), self.store.rank
         number, last = 0, 0.0
@@ -112,7 +112,7 @@ class _Supervision:
                     return
                 continue
             self.has_heard = True
-            # Where this process was stopped for a while, the others were not silent so long.
+            # If this process was suspended for a while, the others were not silent for so long.
             passed = min(time.monotonic() - before, 2 * look)
             before = time.monotonic()
             for rank in silent if me == 0 else ():
@@ -126,7 +126,7 @@ class _Supervision:
                     )
 
     def _watchdog(self) -> None:
-        """End the process where it waits for others for too long."""
+        """End the process if it waits for others for too long."""
         pause = min(_LOOK, self.seconds / 8, self.silence / 8)
         waited: dict[int, float] = {}
         unheard, before = 0.0, time.monotonic()
@@ -148,7 +148,7 @@ class _Supervision:
                 )
 
     def _check(self, waited: float, name: str, processes: tuple[int, ...], count: int) -> None:
-        """Fail if this process has waited for too long, or for one that has ended."""
+        """Fail if this process has waited for too long, or for a process that has ended."""
         is_late = waited > self.seconds
         if not is_late and not (self.is_waiting and self.ends):
             return
@@ -175,12 +175,12 @@ class _Supervision:
         )
 
     def fail(self, reason: str) -> None:
-        """End this process, after the others have been told."""
+        """End this process, after notifying the others."""
         if self._ended.is_set():
             return
         _tell(self.store, reason)
         if self.store.rank == 0:
-            # The failure is kept in this process; the others have to read it first.
+            # The failure is stored in this process; the others must read it first.
             time.sleep(3 * _LOOK)
         self._leave(reason)
 
@@ -201,31 +201,31 @@ _state = _State()
 
 
 def supervise(store: Store, world: int, seconds: float, silence: float) -> None:
-    """End this process when another fails or is lost, and tell the others when this one fails.
+    """End this process if another fails or is lost, and notify the others if this one fails.
 
     Args:
-        store: Where processes tell each other.
+        store: The store for the messages.
         world: The number of processes.
-        seconds: For how long one waits for the others in a program that all of them run.
-        silence: For how long one may give no sign of life.
+        seconds: The time that a process waits for the others in a program that spans all of them.
+        silence: The maximum time without a heartbeat.
     """
     if _state.supervision is not None:
         _state.supervision.end()
     if not _state.knows_of_end:
         _state.knows_of_end = True
         sys.excepthook = _telling(sys.excepthook)
-        # It runs before JAX's, which waits for processes that wait for this one.
+        # It runs before JAX's hook, which waits for processes that wait for this one.
         atexit.register(_end)
     spanning.explain = _explain
     _state.supervision = _Supervision(store, world, seconds, silence)
 
 
 def leave(error: BaseException | None) -> bool:
-    """Leave the other processes, when all of them do.
+    """Disconnect from the other processes, when all of them do.
 
     Args:
-        error: The error of this process, if it leaves for that reason. Then the others are told,
-            and end, and this one goes on, so that its error is printed.
+        error: The error for which this process leaves, if any. The others are then notified and
+            end, and this process continues, so that its error is printed.
 
     Returns:
         Whether all have left.
@@ -242,7 +242,7 @@ def leave(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def ends_after(seconds: float, reason: str) -> Iterator[None]:
-    """A block that ends the process, with a message, if it does not end itself in time."""
+    """A block that ends the process, with a message, if the block does not end in time."""
 
     def end() -> None:
         sys.stderr.write(f"flambeau: this process ends, since {reason}\n")
@@ -258,7 +258,7 @@ def ends_after(seconds: float, reason: str) -> Iterator[None]:
 
 
 def _explain(name: str, error: Exception) -> None:
-    """Raise an error that says what a collective's failure means, if it is one.
+    """Raise an error that explains a failed collective, if it is one.
 
     Raises:
         DistBackendError: The connection to another process is lost.
@@ -266,7 +266,7 @@ def _explain(name: str, error: Exception) -> None:
     text = str(error)
     if "Gloo" not in text and "NCCL" not in text:
         return
-    # If the other process has failed and said why, this one ends with its reason meanwhile.
+    # If the other process has failed and reported the reason, this one exits with it.
     time.sleep(3 * _LOOK)
     raise DistBackendError(
         f"{name!r} has lost the connection to another process, which was killed or has ended: "
@@ -275,12 +275,12 @@ def _explain(name: str, error: Exception) -> None:
 
 
 def _tell(store: Store, reason: str) -> None:
-    """Tell the other processes why this one ends, if the first one can be reached."""
+    """Notify the other processes why this one ends, if the first can be reached."""
     _in_time(lambda: store.set(f"{_FAILURES}{store.rank}", reason.encode()[:2000]))
 
 
 def _in_time(call: Callable[[], None]) -> None:
-    """Call something of the service's that may not answer any more."""
+    """Call a function of the service that may never return."""
 
     def quietly() -> None:
         with contextlib.suppress(Exception):
@@ -297,7 +297,7 @@ def _fail(store: Store, error: BaseException) -> None:
 
 
 def _telling(before: Any) -> Any:
-    """The hook for an uncaught exception: acts as before, and then tells the others."""
+    """The hook for an uncaught exception: calls the previous hook, and then notifies the others."""
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         before(kind, error, trace)
@@ -316,13 +316,13 @@ def _end() -> None:
     else:
         supervision.end()
         if supervision.store.rank == 0:
-            # The failure is kept in this process; the others have to read it first.
+            # The failure is stored in this process; the others must read it first.
             time.sleep(2 * _LOOK)
         _leave()
 
 
 def _leave() -> None:
-    """End at once: whoever waits in a collective cannot be called back."""
+    """Exit at once: a thread that waits in a collective cannot be interrupted."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

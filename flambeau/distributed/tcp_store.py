@@ -1,4 +1,4 @@
-"""A store in the memory of one process, which others reach through the network."""
+"""A store in the memory of one process, which others access over the network."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from flambeau.distributed.stores import OPERATIONS, HashStore, Store
 __all__ = ["TCPStore"]
 
 _PAUSE = 0.1
-#: Seconds in which the rest of a message must come, once it has begun.
+#: The seconds in which a message must be complete, once it has begun.
 _LONGEST_MESSAGE = 30.0
 _WORKERS = "init/"
-#: The most bytes of one message, and those that are read at once.
+#: The maximum bytes of one message, and the bytes that are read at once.
 _LARGEST, _PIECE = 1 << 28, 1 << 16
 _SIZE = struct.Struct("!I")
-#: The further arguments of operations; bytes travel as text.
+#: The further arguments of operations; bytes are sent as text.
 _ARGUMENTS = {"set": (str,), "append": (str,), "compare_set": (str, str), "add": (int,)}
-#: The errors of a connection that ends, and of one that sends other data.
+#: The errors of a connection that ends, or that sends invalid data.
 _OF_STRANGERS = (OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError)
 
 
 class TCPStore(Store):
-    """A store that one process keeps and others reach by its address.
+    """A store held by one process, which others access by its address.
 
-    Whoever reaches the port may read and write. The server listens at the address alone where that
-    is a number of this machine's, as of its loopback.
+    Anyone who can reach the port can read and write. If the address is a numeric address of this
+    machine, such as its loopback, the server listens only on this address.
 
     Args:
-        host_name: The machine of the process that keeps the values.
-        port: Its port; 0 lets that process choose one, which `port` then says.
-        world_size: How many processes use the store.
-        is_master: Whether this process keeps the values.
+        host_name: The machine of the process that holds the values.
+        port: Its port; with 0 this process chooses one, which `port` returns.
+        world_size: The number of processes that use the store.
+        is_master: Whether this process holds the values.
         timeout: How long this process waits for the server, for the other processes and for values.
-        wait_for_workers: Whether the process that keeps the values waits for the others.
-        multi_tenant: Accepted for PyTorch's sake, like the next two.
+        wait_for_workers: Whether the process that holds the values waits for the others.
+        multi_tenant: Accepted for compatibility, like the next two.
         master_listen_fd: See above.
         use_libuv: See above.
 
     Raises:
-        DistNetworkError: The port cannot be opened, or nobody listens there within the timeout.
-        DistStoreError: The other processes do not come within the timeout.
+        DistNetworkError: The port cannot be opened, or no process listens there within the timeout.
+        DistStoreError: The other processes do not connect within the timeout.
 
     >>> store = TCPStore("127.0.0.1", 0, is_master=True)
     >>> store.set("step", "3")
@@ -107,7 +107,7 @@ class TCPStore(Store):
             if isinstance(answer, str) and is_known:
                 answer = answer.encode("latin-1")
         except _OF_STRANGERS as error:
-            # An answer that comes later must not count as that of the next question.
+            # A later answer must not be mistaken for the answer to the next question.
             self._close()
             raise self._no_answer(str(error)) from error
         except BaseException:
@@ -134,7 +134,7 @@ class TCPStore(Store):
 
 
 class _Server:
-    """Keeps the values. Nothing that a client sends, or does not send, keeps others waiting."""
+    """Holds the values. No client can block the others, whatever it sends or fails to send."""
 
     def __init__(self, host: str, port: int) -> None:
         self._store = HashStore()
@@ -157,17 +157,17 @@ class _Server:
             try:
                 client, _ = self._listener.accept()
             except OSError:
-                # There are too many open files, say.
+                # For example, too many open files.
                 time.sleep(_PAUSE)
                 continue
             try:
                 self._start(self._serve, client)
             except RuntimeError:
-                # There are too many threads.
+                # Too many threads.
                 client.close()
 
     def _serve(self, client: socket.socket) -> None:
-        # A client that ends, or sends something else, loses its connection alone.
+        # A client that ends, or sends invalid data, loses only its own connection.
         with client, contextlib.suppress(*_OF_STRANGERS):
             while True:
                 name, keys, *arguments = _receive(client)
@@ -175,7 +175,7 @@ class _Server:
                 _send(client, answer, time.monotonic() + _LONGEST_MESSAGE)
 
     def _answer(self, name: str, keys: Any, arguments: list[Any]) -> tuple[bool, Any]:
-        """Whether an operation has a result, and the result or the reason."""
+        """Whether an operation succeeds, and the result or the reason."""
         wanted = _ARGUMENTS.get(name, ())
         fits = len(arguments) == len(wanted) and all(map(isinstance, arguments, wanted))
         if name not in OPERATIONS or not fits or not isinstance(keys, list):
@@ -224,7 +224,7 @@ def _send(to: socket.socket, message: Any, end: float) -> None:
 
 
 def _receive(source: socket.socket, end: float | None = None) -> Any:
-    """The next message; without ``end`` it may begin at any time, but not last for ever."""
+    """The next message; without ``end`` it may begin at any time, but must end in time."""
     source.settimeout(None if end is None else max(end - time.monotonic(), 0.001))
     first = source.recv(1)
     if end is None:

@@ -13,11 +13,11 @@ __all__ = ["Work"]
 class Work:
     """A collective that has been started.
 
-    XLA orders what uses the result after it, so nothing has to be waited for by the program; an
-    error has been raised where the collective was called.
+    XLA runs readers of the result after the collective, so the program need not wait. Errors are
+    raised by the call of the collective.
 
     Args:
-        source: The process that a tensor has come from, if it came from one.
+        source: The process that sent the tensor, if any.
         result: The tensors that have been written.
     """
 
@@ -48,11 +48,11 @@ class Work:
         return self._result
 
     def source_rank(self) -> int:
-        """The process that a tensor came from."""
+        """The process that sent the tensor."""
         return self._source
 
     def get_future(self) -> Future[list[Any]]:
-        """The result as a future, which has it."""
+        """The result as a completed future."""
         future: Future[list[Any]] = Future()
         future.set_result(self._result)
         return future

@@ -1,7 +1,7 @@
 """Probability distributions under PyTorch's names: `torch.distributions`.
 
-A distribution has a batch of parameters. It draws samples, with gradients where ``has_rsample``
-says so, and gives the logarithm of the density or of the probability of values.
+A distribution has a batch of parameters. It draws samples, differentiable ones if ``has_rsample``,
+and computes log-densities or log-probabilities of values.
 
 >>> import flambeau
 >>> from flambeau.distributions import Normal, kl_divergence
@@ -9,6 +9,14 @@ says so, and gives the logarithm of the density or of the probability of values.
 >>> kl_divergence(Normal(loc, 1.0), Normal(0.0, 1.0)).sum().backward()
 >>> loc.grad
 tensor([0., 1.])
+
+A family consists of the constraints of its parameters (``arg_constraints``) and a few formulas;
+broadcasting, checks and `expand` follow (`parametric.py`). Divergences between families need one
+formula for each second argument, which serves several first ones (`cross_entropy.py`). Draws by
+rejection are operators of a key (`ops/draws/rejection_draws.py`); gradients of gamma samples are
+implicit, and those of distributions made of gammas follow. Covariance matrices are kept as their
+Cholesky factors with batch dimensions of their own, so vectors that share one are solved for
+together (`covariances.py`). May import `core`, `ops` and `autograd`, and not JAX.
 """
 
 from flambeau.distributions import constraints as constraints

@@ -6,9 +6,9 @@ import math
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo, int64
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Size
+from flambeau.core.support.dtype import finfo, int64
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.parametric import ByProbsOrLogits, one_of
@@ -18,7 +18,7 @@ _OF_CATEGORIES = {"probs": constraints.simplex, "logits": constraints.real_vecto
 
 
 class _OfCategories(ByProbsOrLogits):
-    """A distribution that is given by weights, or unnormalized logits, along the last dimension."""
+    """A distribution parameterized by weights, or unnormalized logits, along the last dimension."""
 
     arg_constraints: ClassVar[Any] = _OF_CATEGORIES
     _is_binary = False
@@ -48,16 +48,16 @@ class _OfCategories(ByProbsOrLogits):
         return self._param.shape[-1]
 
     def _indices(self, sample_shape: Any) -> Any:
-        """Drawn indices, of the shape of samples and batch."""
+        """Sampled indices of shape ``sample_shape + batch_shape``."""
         sample_shape = Size(sample_shape)
         with no_grad():
             rows = self.probs.reshape((-1, self._num_events))
-            # A row's samples are drawn together.
+            # All samples of a row are drawn in one call.
             drawn = ops.multinomial(rows, sample_shape.numel(), True)
             return drawn.T.reshape((*sample_shape, *self._batch_shape))
 
     def _entropy(self) -> Any:
-        # Nothing times minus infinity is nothing.
+        # Clamp the logits, since 0 times minus infinity must be 0.
         logits = self.logits.clamp(min=finfo(self.logits.dtype).min)
         return -(logits * self.probs).sum(-1)
 
@@ -158,7 +158,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(_OfCategories):
-    """How often each category is drawn in ``total_count`` draws, the same number for all."""
+    """The counts of each category in ``total_count`` draws, the same number for all."""
 
     total_count: int
     mean: Any = property(lambda self: self.probs * self.total_count)
@@ -190,14 +190,14 @@ class Multinomial(_OfCategories):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = ops.broadcast_tensors(self.logits, value)
-        # Nothing times minus infinity is nothing.
+        # Replace infinite logits, since 0 times minus infinity must be 0.
         logits = ops.where((value == 0) & logits.isneginf(), 0.0, logits)
         ways = (value.sum(-1) + 1).lgamma() - sum_rightmost((value + 1).lgamma(), 1)
         return ways + (logits * value).sum(-1)
 
     def entropy(self) -> Any:
         n = self.total_count
-        # The mean of log(x!) for each category, a binomial number of n trials.
+        # The mean of log(x!) for each category, whose count is binomial of n trials.
         count = ops.arange(1, n + 1, dtype=self.probs.dtype, device=self.probs.device)
         count = count.reshape((n, *[1] * self.probs.dim()))
         factorials = (count + 1).lgamma()

@@ -1,13 +1,13 @@
-"""Distributions made of others: transformed, with more event dimensions, and mixed."""
+"""Compositions of distributions: transformed, reinterpreted and mixed."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core import naming
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Size
+from flambeau.core.support import naming
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.categories import Categorical
 from flambeau.distributions.distribution import Distribution
@@ -16,7 +16,7 @@ from flambeau.distributions.utils import sum_rightmost
 
 
 class Independent(Distribution):
-    """A distribution whose last batch dimensions count as event dimensions.
+    """A distribution whose last batch dimensions are reinterpreted as event dimensions.
 
     Args:
         base_distribution: The distribution.
@@ -101,12 +101,12 @@ class TransformedDistribution(Distribution):
     """The distribution of a transformed sample.
 
     Args:
-        base_distribution: What is transformed.
-        transforms: A transform, or a list of them, the first one to be applied first.
+        base_distribution: The distribution of the untransformed samples.
+        transforms: A transform, or a list of them, in order of application.
         validate_args: See `Distribution`.
 
     Raises:
-        ValueError: ``transforms`` is something else, or the events have too few dimensions.
+        ValueError: ``transforms`` has another type, or the events have too few dimensions.
 
     >>> import flambeau
     >>> from flambeau.distributions import ExpTransform, Normal, TransformedDistribution
@@ -201,7 +201,7 @@ class TransformedDistribution(Distribution):
         return sum_rightmost(base, dims - len(self.base_dist.event_shape)) - volume
 
     def _with_direction(self, probability: Any) -> Any:
-        """One minus the probability if the transforms are decreasing together."""
+        """Complement the probability if the composed transform is decreasing."""
         sign = ComposeTransform(self.transforms).sign
         if isinstance(sign, int) and sign == 1:
             return probability
@@ -227,7 +227,7 @@ class MixtureSameFamily(Distribution):
         validate_args: See `Distribution`.
 
     Raises:
-        ValueError: The distributions are of other classes, or their shapes do not fit.
+        ValueError: The distributions have other classes, or their shapes do not fit.
     """
 
     arg_constraints: ClassVar[Any] = {}
@@ -295,7 +295,7 @@ class MixtureSameFamily(Distribution):
         return constraints.MixtureSameFamilyConstraint(self.component_distribution.support)
 
     def _weights(self) -> Any:
-        """The components' probabilities, with the dimensions of an event behind them."""
+        """The components' probabilities, with trailing dimensions for the event."""
         probs = self.mixture_distribution.probs
         return probs.reshape((*probs.shape, *[1] * len(self._event_shape)))
 

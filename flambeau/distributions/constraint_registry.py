@@ -1,7 +1,7 @@
-"""From a constraint to a transform of unconstrained tensors into its region.
+"""Transforms from unconstrained tensors to the region of a constraint.
 
-`biject_to` gives bijections, for changes of variables; `transform_to` gives what is good for
-optimization, where several arguments may have the same result.
+`biject_to` gives bijections, for changes of variables; `transform_to` gives transforms for
+optimization, which need not be injective.
 
 >>> import flambeau
 >>> from flambeau.distributions import Gamma, transform_to
@@ -21,20 +21,20 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """A table of functions from constraints to transforms, by the constraint's class."""
+    """A registry of transform factories by class of constraint."""
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
     def register(self, constraint: Any, factory: Callable[[Any], Any] | None = None) -> Any:
-        """Use ``factory`` for all constraints of this class; also a decorator.
+        """Register ``factory`` for all constraints of this class; also a decorator.
 
         Args:
-            constraint: A class of constraints, or one of its objects.
-            factory: Takes a constraint and gives a transform.
+            constraint: A class of constraints, or an instance of it.
+            factory: A function from a constraint to a transform.
 
         Raises:
-            TypeError: ``constraint`` is no constraint.
+            TypeError: ``constraint`` is not a constraint.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
@@ -85,7 +85,7 @@ def _between(constraint: Any) -> Any:
 
 
 def _register_both(*kinds: Any) -> Callable[[Callable[[Any, Any], Any]], None]:
-    """Register a function of a registry and a constraint in both registries."""
+    """Register a function in both registries."""
 
     def register(make: Callable[[Any, Any], Any]) -> None:
         for registry in (biject_to, transform_to):

@@ -1,7 +1,7 @@
-"""Regions of values: what a parameter must be, and where a distribution has its support.
+"""Regions of values: the constraints of parameters and the supports of distributions.
 
-A constraint's ``check(value)`` says for each event whether it lies in the region. Most are one
-comparison; the number of dimensions of an event is ``event_dim``.
+A constraint's ``check(value)`` says for each event whether it lies in the region. Most constraints
+are one comparison; the number of dimensions of an event is ``event_dim``.
 
 >>> import flambeau
 >>> from flambeau.distributions import constraints
@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.dtype import bool as boolean_dtype
-from flambeau.core.dtype import finfo
+from flambeau.core.support.dtype import bool as boolean_dtype
+from flambeau.core.support.dtype import finfo
 from flambeau.ops.matrices.factorization import cholesky_ex, eigvalsh
 
 __all__ = [
@@ -33,9 +33,8 @@ class Constraint:
     """A region of values; subclasses define `check`.
 
     Attributes:
-        is_discrete: Whether its values are separate points.
-        event_dim: How many of the last dimensions make one event, which is inside or outside as a
-            whole.
+        is_discrete: Whether the region is discrete.
+        event_dim: The number of trailing dimensions of one event, which is checked as a whole.
     """
 
     is_discrete: Any = False
@@ -52,11 +51,11 @@ class Constraint:
         return f"{type(self).__name__.removeprefix('_')}({bounds})"
 
 
-# Regions that depend on other values
+# Constraints that depend on other values
 
 
 class _Dependent(Constraint):
-    """Stands for a region that depends on other parameters, and so cannot be checked."""
+    """A region that depends on other parameters, and so cannot be checked."""
 
     def __init__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
@@ -91,12 +90,12 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A property that gives a constraint; on the class it is a dependent constraint itself.
+    """A property that returns a constraint; on the class it is a dependent constraint.
 
     Args:
         fn: The getter.
-        is_discrete: What the constraint's attribute will be, if that is known of all objects.
-        event_dim: The same.
+        is_discrete: The constraint's attribute, if it is known for all instances.
+        event_dim: Like ``is_discrete``.
     """
 
     def __init__(
@@ -112,15 +111,15 @@ class dependent_property(property, _Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint cannot be checked, since it depends on other values."""
+    """Whether a constraint cannot be checked because it depends on other values."""
     return isinstance(constraint, _Dependent)
 
 
-# Regions made of others
+# Composed constraints
 
 
 class independent(Constraint):
-    """Events of ``reinterpreted_batch_ndims`` more dimensions: inside if all their elements are."""
+    """Events of ``reinterpreted_batch_ndims`` more dimensions, valid if all elements are."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         _require_constraints([base_constraint])
@@ -156,7 +155,7 @@ class MixtureSameFamilyConstraint(Constraint):
     def check(self, value: Any) -> Any:
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        # For each component the support may be another.
+        # The support may differ between components.
         inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         return _all_of(inside, inside.dim() - (value.dim() - self.event_dim))
 
@@ -165,7 +164,7 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Parts(Constraint):
-    """A region for each part of a tensor along ``dim``."""
+    """A constraint for each part of a tensor along ``dim``."""
 
     def __init__(self, cseq: Sequence[Any], dim: int) -> None:
         _require_constraints(cseq)
@@ -207,7 +206,7 @@ class stack(_Parts):
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
         super().__init__(cseq, dim)
-        # The dimension of the slices may stand among those of an event.
+        # The dimension of the slices may be one of the event's dimensions.
         self.event_dim += self.dim + self.event_dim < 0
 
     def check(self, value: Any) -> Any:
@@ -231,7 +230,7 @@ def _all_of(inside: Any, dims: int) -> Any:
 
 class _Real(Constraint):
     def check(self, value: Any) -> Any:
-        return value == value  # NaN is no real number
+        return value == value  # NaN is not a real number
 
 
 class _WithLower(Constraint):
@@ -339,7 +338,7 @@ class _LowerCholesky(_LowerTriangular):
 
 class _CorrCholesky(_LowerCholesky):
     def check(self, value: Any) -> Any:
-        # The rounding of a row's norm grows with its length; ten times that is let pass.
+        # The rounding error of a row's norm grows with its length; ten times that is tolerated.
         tolerance = 10 * finfo(value.dtype).eps * value.shape[-1]
         norms = value.detach().square().sum(-1).sqrt()
         return super().check(value) & ((norms - 1).abs() <= tolerance).all(-1)

@@ -1,4 +1,4 @@
-"""Continuous distributions of numbers that are given by a location and a scale, and their like."""
+"""Continuous location-scale distributions and related ones."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
+from flambeau.core.support.dtype import finfo
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.parametric import Parametric
-from flambeau.ops.rejection_draws import _standard_gamma, von_mises
+from flambeau.ops.draws.rejection_draws import _standard_gamma, von_mises
 
 _LOCATION_SCALE = {"loc": constraints.real, "scale": constraints.positive}
 _LOG_2PI = math.log(2 * math.pi)
 
 
 class _LocationScale(Parametric):
-    """A standard distribution, stretched by ``scale`` and moved by ``loc``."""
+    """A standard distribution, scaled by ``scale`` and shifted by ``loc``."""
 
     arg_constraints: ClassVar[Any] = _LOCATION_SCALE
     support = constraints.real
@@ -32,7 +32,7 @@ class _LocationScale(Parametric):
         self._start(validate_args, loc=loc, scale=scale)
 
     def _standardized(self, value: Any) -> Any:
-        """How many scales ``value`` lies above the location."""
+        """The standardized value, ``(value - loc) / scale``."""
         if self._validate_args:
             self._validate_sample(value)
         return (value - self.loc) / self.scale
@@ -77,13 +77,13 @@ class Normal(_LocationScale, ExponentialFamily):
 
 
 class Laplace(_LocationScale):
-    """Laplace distributions: two exponential ones of mean ``scale``, to both sides of ``loc``."""
+    """Laplace distributions with location ``loc`` and scale ``scale``."""
 
     stddev: Any = property(lambda self: math.sqrt(2) * self.scale)
     variance: Any = property(lambda self: 2 * self.scale.square())
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        # A uniform of (-1, 1): 0 is as likely as 2^-24, and -1 would be infinite.
+        # Uniform on (-1, 1): 0 is as likely as 2^-24, and -1 would give infinity.
         eps = finfo(self.loc.dtype).eps
         u = (2 * self._standard_uniform(sample_shape) - 1).clamp(min=eps - 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
@@ -104,7 +104,7 @@ class Laplace(_LocationScale):
 
 
 class Cauchy(_LocationScale):
-    """Cauchy distributions of median ``loc`` and half width ``scale``, which have no mean."""
+    """Cauchy distributions of median ``loc`` and half width ``scale``, without a mean."""
 
     mean: Any = property(lambda self: ops.full_like(self.loc, math.nan))
     variance: Any = property(lambda self: ops.full_like(self.loc, math.inf))
@@ -190,7 +190,7 @@ class StudentT(_LocationScale):
 
     @property
     def variance(self) -> Any:
-        # Instead of dividing by what is not positive, which would make NaN of gradients.
+        # Replaces divisors that are not positive, which would make gradients NaN.
         safe = ops.where(self.df > 2, self.df, 3.0)
         finite = self.scale.square() * safe / (safe - 2)
         unbounded = ops.where(self.df > 1, math.inf, math.nan).to(self.df.dtype)
@@ -218,9 +218,10 @@ class StudentT(_LocationScale):
 
 
 class GeneralizedPareto(_LocationScale):
-    """Generalized Pareto distributions: what exceeds a high threshold ``loc``.
+    """Generalized Pareto distributions, of excesses over a high threshold ``loc``.
 
-    With ``concentration`` 0 they are exponential; with a negative one they are bounded above.
+    With ``concentration`` 0 they are exponential; with a negative concentration they are bounded
+    above.
     """
 
     arg_constraints: ClassVar[Any] = {**_LOCATION_SCALE, "concentration": constraints.real}
@@ -237,7 +238,7 @@ class GeneralizedPareto(_LocationScale):
         return constraints.interval(self.loc, upper)
 
     def _cases(self) -> tuple[Any, Any]:
-        """Where the concentration is 0, and the concentration with 1 there."""
+        """A mask of zero concentrations, and the concentration with 1 in their places."""
         is_zero = ops.isclose(self.concentration, ops.zeros_like(self.concentration))
         return is_zero, ops.where(is_zero, 1.0, self.concentration)
 
@@ -252,7 +253,7 @@ class GeneralizedPareto(_LocationScale):
         return -self.scale.log() - ops.where(is_zero, z, power)
 
     def log_survival_function(self, value: Any) -> Any:
-        """The logarithm of the probability of more than ``value``."""
+        """The logarithm of the survival function at ``value``."""
         z = self._standardized(value)
         is_zero, safe = self._cases()
         return -ops.where(is_zero, z, (safe * z).log1p() / safe)
@@ -289,9 +290,9 @@ class GeneralizedPareto(_LocationScale):
 
 
 class VonMises(Parametric):
-    """Von Mises distributions of angles, in radians: the normal distributions of the circle.
+    """Von Mises distributions of angles in radians, the circular analogue of the normal.
 
-    ``variance`` is the circular one, of [0, 1].
+    ``variance`` is the circular variance, in [0, 1].
     """
 
     arg_constraints: ClassVar[Any] = {
@@ -309,7 +310,7 @@ class VonMises(Parametric):
 
     @property
     def variance(self) -> Any:
-        from flambeau.ops.special_functions import i0e, i1e
+        from flambeau.ops.elementwise.special_functions import i0e, i1e
 
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
@@ -318,10 +319,10 @@ class VonMises(Parametric):
         return (angle + math.pi + self.loc.detach()) % (2 * math.pi) - math.pi
 
     def log_prob(self, value: Any) -> Any:
-        from flambeau.ops.special_functions import i0e
+        from flambeau.ops.elementwise.special_functions import i0e
 
         if self._validate_args:
             self._validate_sample(value)
-        # i0e is i0 without its growth, which would overflow.
+        # i0e is the exponentially scaled i0, which does not overflow.
         excess = self.concentration * ((value - self.loc).cos() - 1)
         return excess - _LOG_2PI - i0e(self.concentration).log()

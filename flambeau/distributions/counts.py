@@ -1,4 +1,4 @@
-"""Distributions of successes and other counts, and the continuous one that is like Bernoulli's."""
+"""Distributions of successes and counts, and the continuous Bernoulli distribution."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
-from flambeau.core.modes import no_grad
+from flambeau.core.support.dtype import finfo
+from flambeau.core.support.modes import no_grad
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.parametric import ByProbsOrLogits, Parametric
 from flambeau.distributions.utils import broadcast_all, clamp_probs
+from flambeau.ops.draws.rejection_draws import _standard_gamma, binomial
+from flambeau.ops.elementwise.special_functions import xlog1py
 from flambeau.ops.neural.activation import softplus
-from flambeau.ops.rejection_draws import _standard_gamma, binomial
-from flambeau.ops.special_functions import xlog1py
 
 _OF_SUCCESS = {"probs": constraints.unit_interval, "logits": constraints.real}
 
 
 class Bernoulli(ByProbsOrLogits, ExponentialFamily):
-    """1 with the probability ``probs``, else 0; given by it or by the log-odds ``logits``."""
+    """1 with the probability ``probs``, else 0; or parameterized by the log-odds ``logits``."""
 
     arg_constraints: ClassVar[Any] = _OF_SUCCESS
     support = constraints.boolean
@@ -67,7 +67,7 @@ class Geometric(ByProbsOrLogits):
     def _validate_parameters(self) -> None:
         super()._validate_parameters()
         if self._given == "probs":
-            # Without any success there would be no end of failures.
+            # With probability 0 the number of failures would be infinite.
             self._require("probs", constraints.positive)
 
     def sample(self, sample_shape: Any = ()) -> Any:
@@ -192,7 +192,7 @@ class NegativeBinomial(ByProbsOrLogits):
         n = self.total_count
         odds = value * self.logits - (n + value) * softplus(self.logits)
         ways = (n + value).lgamma() - (value + 1).lgamma() - n.lgamma()
-        # No failure to wait for: nothing is drawn, with certainty.
+        # With no failure to wait for, the count is 0 with certainty.
         return odds + ops.where(n + value == 0, 0.0, ways)
 
 
@@ -228,13 +228,13 @@ class ContinuousBernoulli(ByProbsOrLogits, ExponentialFamily):
             self.probs = clamp_probs(self.probs)
 
     def _apart(self) -> tuple[Any, Any]:
-        """Where the probability is far from a half, and the probability with another elsewhere."""
+        """A mask of probabilities far from 1/2, and the probability with a constant elsewhere."""
         low, high = self._lims
         is_far = (self.probs <= low) | (self.probs > high)
         return is_far, ops.where(is_far, self.probs, low)
 
     def _log_constant(self) -> Any:
-        """The logarithm of what the density is multiplied by."""
+        """The logarithm of the normalizing constant."""
         is_far, p = self._apart()
         below = ops.where(p <= 0.5, p, 0.0)
         above = ops.where(p >= 0.5, p, 1.0)
@@ -289,7 +289,7 @@ class ContinuousBernoulli(ByProbsOrLogits, ExponentialFamily):
 
 
 def _counted_up(distribution: Any, count: int, expand: bool) -> Any:
-    """0, 1, ... along a first dimension, for distributions of numbers."""
+    """0, 1, ... along a new first dimension, for discrete supports."""
     like = distribution._param
     values = ops.arange(count, dtype=like.dtype, device=like.device)
     values = values.reshape((count, *[1] * len(distribution.batch_shape)))

@@ -1,4 +1,4 @@
-"""Covariance matrices: given in one of three forms, kept by their triangle, and solved by it."""
+"""Covariance matrices in one of three forms, stored as Cholesky factors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flambeau.ops.matrices.solving import cholesky_inverse, solve_triangular
 
 
 class WithCovariance(Parametric):
-    """A distribution that has a covariance matrix, or a parameter that plays its role.
+    """A distribution with a covariance matrix, or a parameter like one.
 
-    The triangle is kept with the batch dimensions of the matrix that was given, so that a matrix
-    which all distributions of a batch share is factorized once.
+    The Cholesky factor keeps the batch dimensions of the given matrix, so that a matrix shared by
+    the whole batch is factorized once.
     """
 
     _unbroadcasted_scale_tril: Any
@@ -25,9 +25,9 @@ class WithCovariance(Parametric):
     def _start_with_matrix(
         self, form: str, matrix: Any, batch_shape: Any, event_shape: Any, validate_args: Any
     ) -> None:
-        """Keep the matrix that is given in one of the three forms, and its triangle."""
+        """Store the matrix given in one of the three forms, and its Cholesky factor."""
         setattr(self, form, matrix.expand((*batch_shape, -1, -1)))
-        # Parameters are checked before they are factorized.
+        # Parameters are validated before they are factorized.
         Distribution.__init__(self, batch_shape, event_shape, validate_args=validate_args)
         if form == "covariance_matrix":
             matrix = cholesky(matrix)
@@ -41,7 +41,7 @@ class WithCovariance(Parametric):
 
     @lazy_property
     def scale_tril(self) -> Any:
-        """The lower triangle whose product with its transpose is the covariance matrix."""
+        """The lower Cholesky factor of the covariance matrix."""
         return self._unbroadcasted_scale_tril.expand(self._matrix_shape)
 
     @lazy_property
@@ -57,10 +57,10 @@ class WithCovariance(Parametric):
 
 
 def given_matrix(error: type[Exception], **matrices: Any) -> tuple[str, Any]:
-    """The form that is given, and the matrix.
+    """The name and value of the given matrix argument.
 
     Raises:
-        error: None is given, or several.
+        error: No matrix is given, or several are.
         ValueError: The matrix has fewer than two dimensions.
     """
     given = [name for name, matrix in matrices.items() if matrix is not None]
@@ -84,7 +84,7 @@ def log_diagonal(triangle: Any) -> Any:
 
 
 def _precision_to_scale_tril(P: Any) -> Any:
-    """The triangle of the inverse of ``P``.
+    """The Cholesky factor of the inverse of ``P``.
 
     With rows and columns reversed, the Cholesky factor of ``P`` is upper: ``P = U U^T``, and
     ``U^-T`` is the triangle.
@@ -95,16 +95,16 @@ def _precision_to_scale_tril(P: Any) -> Any:
 
 
 def _batch_mv(bmat: Any, bvec: Any) -> Any:
-    """Products of matrices and vectors whose batch dimensions broadcast."""
+    """Matrix-vector products whose batch dimensions broadcast."""
     if bmat.dim() == 2:
         return bvec @ bmat.mT
     return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
 
 
 def _batch_mahalanobis(bL: Any, bx: Any) -> Any:
-    """The squared lengths of ``L^-1 x``, of triangles and vectors whose batches broadcast.
+    """The squared norms of ``L^-1 x``, with broadcast batch dimensions.
 
-    Vectors that share a triangle are solved for together, as the columns of one matrix.
+    Vectors with the same factor are solved together, as columns of one matrix.
     """
     n = bx.shape[-1]
     batch = ops.broadcast_shapes(bL.shape[:-2], bx.shape[:-1])

@@ -1,8 +1,8 @@
 """Kullback-Leibler divergences of distributions of different families.
 
-``KL(p || q)`` is minus the entropy of p, minus the mean of ``log q(x)`` under p. For most q that
-mean needs a few means under p only: of x, of its square, of ``log x``, or of ``exp(-x / scale)``.
-Where p is outside of the support of q, the divergence is infinite.
+``KL(p || q)`` is minus the entropy of p, minus the mean of ``log q(x)`` under p. For most q this
+mean needs only a few means under p: of x, of its square, of ``log x``, or of ``exp(-x / scale)``.
+Where p has mass outside the support of q, the divergence is infinite.
 """
 
 from __future__ import annotations
@@ -94,22 +94,22 @@ def _under_laplace(p: Any, q: Any) -> Any:
 
 
 def _under_uniform(p: Any, q: Any) -> Any:
-    """For a p of [0, 1]."""
+    """The divergence from a uniform q, for a p on [0, 1]."""
     return ops.where((q.low > 0) | (q.high < 1), -math.inf, -(q.high - q.low).log())
 
 
 def _within_unit(under: Any) -> Any:
-    """For a p that is uniform, and a q of [0, 1]."""
+    """The divergence of a uniform p from a q on [0, 1]."""
     return lambda p, q: ops.where((p.high > 1) | (p.low < 0), -math.inf, under(p, q))
 
 
 def _above_zero(under: Any) -> Any:
-    """For a p that is uniform, and a q of positive numbers."""
+    """The divergence of a uniform p from a q on positive numbers."""
     return lambda p, q: ops.where(p.low < 0, -math.inf, under(p, q))
 
 
 def _with_variance(under: Any) -> Any:
-    """For a p whose entropy is finite where its mean is not."""
+    """A divergence for a p whose entropy may be finite with an infinite mean."""
     return lambda p, q: ops.where(p.variance.isinf(), -math.inf, under(p, q))
 
 

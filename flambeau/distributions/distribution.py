@@ -1,12 +1,12 @@
-"""`Distribution`, which all distributions are, and the checks that they share."""
+"""`Distribution`, the base class of distributions, and their validation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Size, Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.modes import no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import is_known, lazy_property
 
@@ -26,14 +26,13 @@ class Distribution:
     """A batch of probability distributions.
 
     A sample has the shape ``sample_shape + batch_shape + event_shape``: one event for each
-    distribution of the batch, ``sample_shape`` times. Log-probabilities have one number an event.
+    distribution of the batch, ``sample_shape`` times. Log-probabilities have one element per event.
 
     Args:
-        batch_shape: The shape of the parameters, without the dimensions of one event's.
-        event_shape: The shape of one event; ``()`` for numbers.
-        validate_args: Whether parameters and values are checked. By default they are, unless
-            Python runs with ``-O``. While a function is compiled nothing is checked, since the
-            numbers are not known yet.
+        batch_shape: The shape of the parameters without their event dimensions.
+        event_shape: The shape of one event; ``()`` for scalars.
+        validate_args: Whether parameters and values are checked. Enabled by default unless Python
+            runs with ``-O``. Nothing is validated while tracing, since the values are unknown.
 
     Raises:
         ValueError: A parameter is outside of its constraint.
@@ -56,10 +55,10 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check parameters and values where ``validate_args`` is not given.
+        """Set the default of ``validate_args``.
 
         Raises:
-            ValueError: ``value`` is neither true nor false.
+            ValueError: ``value`` is not a bool.
         """
         if value not in (True, False):
             raise ValueError(f"validate_args must be True or False, got {value!r:.80}")
@@ -78,14 +77,14 @@ class Distribution:
         return self._event_shape
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions with parameters that are expanded to ``batch_shape``."""
+        """Expand the parameters to ``batch_shape``."""
         raise NotImplementedError(f"{type(self).__name__} does not define expand()")
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """An object of this class whose ``__init__`` has not run, for `expand` to fill."""
+        """An instance of this class, without calling ``__init__``, for `expand` to fill."""
         if _instance is not None:
             return _instance
         if type(self).__init__ is not cls.__init__:
@@ -126,7 +125,7 @@ class Distribution:
         raise NotImplementedError(f"{type(self)} does not implement rsample")
 
     def sample_n(self, n: int) -> Any:
-        """``sample((n,))``, as older programs call it."""
+        """``sample((n,))``, under an older name."""
         warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
@@ -134,10 +133,10 @@ class Distribution:
         return self.sample((n,))
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        """All events of a discrete distribution, along a new first dimension.
+        """All values of a discrete distribution, along a new first dimension.
 
         Args:
-            expand: Whether the batch dimensions have the sizes of the batch; else they have size 1.
+            expand: Whether to expand the batch dimensions, which otherwise have size 1.
         """
         raise NotImplementedError(f"{type(self)} does not implement enumerate_support")
 
@@ -153,11 +152,11 @@ class Distribution:
         raise NotImplementedError(f"{type(self)} does not implement log_prob")
 
     def cdf(self, value: Any) -> Any:
-        """The probability of events that are at most ``value``."""
+        """The cumulative distribution function at ``value``."""
         raise NotImplementedError(f"{type(self)} does not implement cdf")
 
     def icdf(self, value: Any) -> Any:
-        """The event below which the probability is ``value``."""
+        """The inverse of the cumulative distribution function at ``value``."""
         raise NotImplementedError(f"{type(self)} does not implement icdf")
 
     # Checks
@@ -224,6 +223,6 @@ class Distribution:
 
     def __repr__(self) -> str:
         shown = {n: vars(self)[n] for n in self.arg_constraints if n in vars(self)}
-        # A number for a number, else the shape.
+        # The value of a scalar, else the shape.
         described = (f"{n}: {v if v.numel() == 1 else v.shape}" for n, v in shown.items())
         return f"{type(self).__name__}({', '.join(described)})"

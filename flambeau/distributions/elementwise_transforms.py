@@ -1,4 +1,4 @@
-"""Transforms of single numbers."""
+"""Elementwise transforms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numbers
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
+from flambeau.core.support.dtype import finfo
 from flambeau.distributions import constraints
 from flambeau.distributions.transform import Transform
 from flambeau.distributions.utils import broadcast_all, sum_rightmost
@@ -74,13 +74,13 @@ class PowerTransform(Transform):
 
 
 def clipped_sigmoid(x: Any) -> Any:
-    """The sigmoid, kept off 0 and 1."""
+    """The sigmoid, clamped away from 0 and 1."""
     limits = finfo(x.dtype)
     return ops.sigmoid(x).clamp(limits.tiny, 1 - limits.eps)
 
 
 class SigmoidTransform(Transform):
-    """``y = 1 / (1 + exp(-x))``, kept off 0 and 1."""
+    """``y = 1 / (1 + exp(-x))``, clamped away from 0 and 1."""
 
     domain = constraints.real
     codomain = constraints.unit_interval
@@ -118,7 +118,7 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """``y = tanh(x)``. Near 1 and -1 the inverse is exact with ``cache_size=1`` only."""
+    """``y = tanh(x)``. Near 1 and -1 the inverse is exact only with ``cache_size=1``."""
 
     domain = constraints.real
     codomain: Any = constraints.interval(-1.0, 1.0)
@@ -137,7 +137,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """``y = |x|``; the inverse is the positive one of the two."""
+    """``y = |x|``; the inverse returns the positive preimage."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -154,8 +154,8 @@ class AffineTransform(Transform):
 
     Args:
         loc: A tensor or number.
-        scale: The same, not 0.
-        event_dim: How many of the last dimensions make one event.
+        scale: A tensor or number, not 0.
+        event_dim: The number of trailing dimensions of one event.
         cache_size: See `Transform`.
     """
 

@@ -13,9 +13,9 @@ __all__ = ["ExponentialFamily"]
 class ExponentialFamily(Distribution):
     """Distributions with the density ``exp(<t(x), theta> - F(theta) + k(x))``.
 
-    A subclass gives the natural parameters ``theta`` (``_natural_params``), the function ``F``
+    A subclass defines the natural parameters ``theta`` (``_natural_params``), the function ``F``
     (``_log_normalizer``), and the mean of ``k`` (``_mean_carrier_measure``). The gradient of ``F``
-    is the mean of ``t(x)``, so these give the entropy.
+    is the mean of ``t(x)``, from which the entropy follows.
     """
 
     @property
@@ -31,7 +31,7 @@ class ExponentialFamily(Distribution):
 
     def entropy(self) -> Any:
         """The entropy by the Bregman divergence of the normalizer."""
-        # Each parameter is its own here, even where one is computed from another.
+        # Each parameter is a leaf here, even if it is computed from another parameter.
         parameters = [
             each.clone() if each.requires_grad else each.detach().requires_grad_()
             for each in self._natural_params

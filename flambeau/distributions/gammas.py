@@ -1,19 +1,19 @@
-"""Distributions that are made of gamma-distributed numbers."""
+"""Distributions that are functions of gamma-distributed variables."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
+from flambeau.core.support.dtype import finfo
 from flambeau.distributions import constraints
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.parametric import Parametric
-from flambeau.ops.rejection_draws import _sample_dirichlet, _standard_gamma
+from flambeau.ops.draws.rejection_draws import _sample_dirichlet, _standard_gamma
 
 
 class Exponential(Parametric, ExponentialFamily):
-    """Exponential distributions: waiting for an event that happens ``rate`` times per unit."""
+    """Exponential distributions with rate ``rate``."""
 
     arg_constraints: ClassVar[Any] = {"rate": constraints.positive}
     support = constraints.nonnegative
@@ -91,7 +91,7 @@ class Gamma(Parametric, ExponentialFamily):
 
 
 class Chi2(Gamma):
-    """Chi-squared distributions: sums of ``df`` squares of standard normal numbers."""
+    """Chi-squared distributions with ``df`` degrees of freedom."""
 
     arg_constraints: ClassVar[Any] = {"df": constraints.positive}
     _kept_constraints = Gamma.arg_constraints
@@ -102,7 +102,7 @@ class Chi2(Gamma):
 
 
 class Dirichlet(Parametric, ExponentialFamily):
-    """Dirichlet distributions of points on a simplex, one of ``concentration`` a category."""
+    """Dirichlet distributions on the simplex, with a ``concentration`` for each category."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.independent(constraints.positive, 1)
@@ -145,7 +145,7 @@ class Dirichlet(Parametric, ExponentialFamily):
     def mode(self) -> Any:
         above = (self.concentration - 1).clamp(min=0)
         mode = above / above.sum(-1, keepdim=True)
-        # Without a peak inside, all the density is about the corner of the greatest.
+        # Without an interior peak, the mode is the vertex of the greatest concentration.
         is_outside = (self.concentration < 1).all(-1, keepdim=True)
         corner = ops.zeros_like(mode).scatter(-1, mode.argmax(-1, keepdim=True), 1.0)
         return ops.where(is_outside, corner, mode)
@@ -162,7 +162,7 @@ class Dirichlet(Parametric, ExponentialFamily):
 
 
 class Beta(Parametric, ExponentialFamily):
-    """Beta distributions of [0, 1], with the density of ``x^(c1 - 1) (1 - x)^(c0 - 1)``."""
+    """Beta distributions on [0, 1], with the density of ``x^(c1 - 1) (1 - x)^(c0 - 1)``."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration1": constraints.positive,
@@ -205,7 +205,7 @@ class Beta(Parametric, ExponentialFamily):
 
 
 class FisherSnedecor(Parametric):
-    """F-distributions: ratios of two chi-squared numbers, each divided by its ``df``."""
+    """F-distributions: ratios of two chi-squared variables, each divided by its ``df``."""
 
     arg_constraints: ClassVar[Any] = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

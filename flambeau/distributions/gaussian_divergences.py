@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of normal distributions of vectors.
+"""Kullback-Leibler divergences of multivariate normal distributions.
 
 With ``P`` and ``Q`` for the covariance matrices, the divergence is half of
 ``log det Q - log det P + trace(Q^-1 P) + (p.loc - q.loc)^T Q^-1 (p.loc - q.loc) - n``.
@@ -34,7 +34,7 @@ def _distance(q: Any, difference: Any) -> Any:
 
 
 def _trace_in_full(p: Any, q: Any) -> Any:
-    """The trace of ``Q^-1 P``, where Q is known by its triangle."""
+    """The trace of ``Q^-1 P``, from the Cholesky factor of Q."""
     if isinstance(p, LowRankMultivariateNormal):
         roots = [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
     else:
@@ -44,7 +44,7 @@ def _trace_in_full(p: Any, q: Any) -> Any:
 
 
 def _trace_in_low_rank(p: Any, q: Any) -> Any:
-    """The same, where ``Q^-1`` is a diagonal less a product of few rows."""
+    """The trace of ``Q^-1 P``, where ``Q^-1`` is diagonal minus low rank."""
     removed = q._removed()
     if isinstance(p, LowRankMultivariateNormal):
         diagonal = p._unbroadcasted_cov_diag

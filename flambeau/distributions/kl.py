@@ -1,7 +1,7 @@
-"""Kullback-Leibler divergences, by a table of pairs of classes.
+"""Kullback-Leibler divergences, dispatched on pairs of classes.
 
-``KL(p || q)`` is the mean under p of ``log p(x) - log q(x)``, in nats. Pairs of one family have
-their formulas here; those of different families are in `flambeau.distributions.cross_entropy`.
+``KL(p || q)`` is the mean under p of ``log p(x) - log q(x)``, in nats. Formulas for one family are
+here; formulas across families are in `flambeau.distributions.cross_entropy`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau import ops
 from flambeau.autograd.backward import grad
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 from flambeau.distributions.categories import Categorical, OneHotCategorical
 from flambeau.distributions.compositions import Independent, TransformedDistribution
 from flambeau.distributions.continuous import Cauchy, Laplace, Normal, Uniform
@@ -29,12 +29,12 @@ _formulas: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
-    """The decorator that adds a formula for a pair of classes, and for their subclasses.
+    """A decorator that registers a formula for a pair of classes and their subclasses.
 
     Raises:
-        TypeError: One of them is no class.
+        TypeError: One of the types is not a class.
     """
-    # The classes may be others than `Distribution`: base classes of a package's own.
+    # The classes need not derive from `Distribution`: packages register base classes of their own.
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind!r:.80}")
@@ -62,7 +62,7 @@ def kl_divergence(p: Any, q: Any) -> Any:
 
 
 def _formula_for(type_p: type, type_q: type) -> Any:
-    """The formula of the nearest classes that have one."""
+    """The formula of the most specific pair of classes."""
     matches = [
         (type_p.__mro__.index(p), type_q.__mro__.index(q), (p, q))
         for p, q in _formulas
@@ -144,11 +144,11 @@ def _beta(p: Any, q: Any) -> Any:
     return _dirichlet(p._dirichlet, q._dirichlet)
 
 
-# Counts and categories
+# Counts and categories.
 
 
 def _weighted(probability: Any, difference: Any, other_probability: Any) -> Any:
-    """``p (log p - log q)``, with its limits where a probability is 0."""
+    """``p (log p - log q)``, with its limits at probability 0."""
     term = ops.where(other_probability == 0, math.inf, probability * difference)
     return ops.where(probability == 0, 0.0, term)
 
@@ -188,7 +188,7 @@ def _geometric(p: Any, q: Any) -> Any:
     return _bernoulli(p, q) / p.probs
 
 
-# Distributions made of others
+# Composed distributions
 
 
 @register_kl(Independent, Independent)
@@ -228,7 +228,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
     means = grad(normalizer.sum(), own, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer
     for mean, one, other in zip(means, own, q._natural_params, strict=True):
-        # A matrix and a number may be parameters of one event.
+        # A matrix and a scalar may be parameters of one event.
         dims = one.dim() - len(p.batch_shape)
         result = result - sum_rightmost((other - one) * mean, dims)
     return result

@@ -10,14 +10,14 @@ import math
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
-from flambeau.core.modes import no_grad
+from flambeau.core.support.dtype import finfo
+from flambeau.core.support.modes import no_grad
 from flambeau.distributions import constraints
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.gammas import Beta
 from flambeau.distributions.parametric import Parametric
 from flambeau.distributions.utils import _standard_normal, broadcast_all
-from flambeau.ops.special import mvlgamma
+from flambeau.ops.elementwise.special import mvlgamma
 
 __all__ = ["LKJCholesky"]
 
@@ -27,8 +27,8 @@ class LKJCholesky(Parametric):
 
     Args:
         dim: The number of rows, at least 2.
-        concentration: 1 for matrices that are uniformly distributed; more makes those near the
-            identity more probable.
+        concentration: 1 for the uniform distribution; greater values favour matrices near the
+            identity.
         validate_args: See `Distribution`.
 
     Raises:
@@ -55,11 +55,11 @@ class LKJCholesky(Parametric):
         )
 
     def _squared_lengths(self) -> Beta:
-        """Of the part of each row that lies left of the diagonal (the onion method)."""
+        """The squared norms of each row's part left of the diagonal (the onion method)."""
         places = ops.arange(
             self.dim - 1, dtype=self.concentration.dtype, device=self.concentration.device
         )
-        # The first row has nothing there; its number is not used.
+        # The first row has no such part; its value is not used.
         places = ops.cat([places[:1], places])
         marginal = self.concentration.unsqueeze(-1) + (self.dim - 2) / 2
         return Beta(places / 2 + 0.5, marginal - places / 2, validate_args=False)

@@ -1,7 +1,7 @@
-"""Normal distributions of vectors, whose covariance is a diagonal and a product of few columns.
+"""Multivariate normal distributions with diagonal plus low-rank covariance.
 
-The determinant and the inverse of ``W W^T + D`` follow from the small matrix
-``C = I + W^T D^-1 W`` (the matrix determinant lemma, and M. A. Woodbury's identity, 1950).
+The determinant and the inverse of ``W W^T + D`` follow from the capacitance matrix ``C = I + W^T
+D^-1 W`` (the matrix determinant lemma, and M. A. Woodbury's identity, 1950).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class LowRankMultivariateNormal(Parametric):
-    """Normal distributions of n numbers with the covariance ``W W^T + diag(D)``.
+    """Multivariate normal distributions with the covariance ``W W^T + diag(D)``.
 
     Args:
         loc: The means, ``(..., n)``.
@@ -81,7 +81,7 @@ class LowRankMultivariateNormal(Parametric):
 
     @lazy_property
     def variance(self) -> Any:
-        """The variances of the numbers of a vector."""
+        """The variance of each component."""
         squares = self._unbroadcasted_cov_factor.square().sum(-1)
         return (squares + self._unbroadcasted_cov_diag).expand(
             self._batch_shape + self._event_shape
@@ -90,7 +90,7 @@ class LowRankMultivariateNormal(Parametric):
     @lazy_property
     def scale_tril(self) -> Any:
         """The Cholesky factor of the covariance matrix."""
-        # Scaled to a diagonal of ones, no eigenvalue is below 1.
+        # Scaled to unit diagonal, all eigenvalues are at least 1.
         scale = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         factor = self._unbroadcasted_cov_factor / scale
         return (scale * cholesky(_identity_plus(factor @ factor.mT))).expand(self._matrix_shape)
@@ -110,7 +110,7 @@ class LowRankMultivariateNormal(Parametric):
         return (inverse - removed.mT @ removed).expand(self._matrix_shape)
 
     def _removed(self) -> Any:
-        """The matrix A of ``rank`` rows with which ``D^-1 - A^T A`` is the precision matrix."""
+        """The matrix A of ``rank`` rows such that ``D^-1 - A^T A`` is the precision matrix."""
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         return solve_triangular(self._capacitance_tril, scaled, upper=False)
 

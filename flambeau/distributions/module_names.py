@@ -1,8 +1,8 @@
-"""PyTorch's names of the modules that distributions are in.
+"""PyTorch's module names of distributions.
 
-PyTorch has a module for each distribution; here those that belong together share one, which is
-found under each of the names. Each has the class `Distribution` too, which packages import from any
-of them.
+PyTorch has a module for each distribution; here related distributions share a module, which is
+importable under each of the names. Each module also has the class `Distribution`, which packages
+import from any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def add_names(package: str) -> None:
-    """Let the modules of a package be imported under PyTorch's names too."""
+    """Make the modules of a package importable under PyTorch's names too."""
     for home, names in _NAMES.items():
         module = import_module(f"{package}.{home}")
         for name in names.split():
@@ -36,7 +36,7 @@ def add_names(package: str) -> None:
 
 
 def module_of(home: str, distribution: str) -> str | None:
-    """PyTorch's module of a distribution that is defined in the module ``home`` of this package."""
+    """PyTorch's module of a distribution defined in the module ``home`` of this package."""
     wanted = distribution.lower().removesuffix("straightthrough")
     wanted = wanted.replace("relaxedonehotcategorical", "relaxedcategorical")
     for name in _NAMES.get(home, "").split():

@@ -1,4 +1,4 @@
-"""Normal distributions of vectors, with a full covariance matrix."""
+"""Multivariate normal distributions with a full covariance matrix."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class MultivariateNormal(WithCovariance):
-    """Normal distributions of vectors of n numbers.
+    """Multivariate normal distributions of n dimensions.
 
     Args:
         loc: The means, ``(..., n)``.
         covariance_matrix: The covariance matrices, ``(..., n, n)``; or else
         precision_matrix: their inverses; or else
-        scale_tril: their Cholesky factors, which is what all is computed with.
+        scale_tril: their Cholesky factors, which all methods use.
         validate_args: See `Distribution`.
 
     Raises:
-        ValueError: Not exactly one of the matrices is given, or one is none.
+        ValueError: Not exactly one of the matrices is given, or it is not a matrix.
 
     >>> import flambeau
     >>> from flambeau.distributions import MultivariateNormal

@@ -1,7 +1,7 @@
-"""How the distributions of this package hold their parameters: broadcast, checked and expanded.
+"""The parameters of distributions: broadcast, validated and expanded.
 
-A distribution says in ``arg_constraints`` which parameters it has. The constraint of a parameter
-also says how many of its last dimensions belong to one event; the others are the batch.
+A distribution lists its parameters in ``arg_constraints``. A parameter's constraint also defines
+the number of its event dimensions; the others are batch dimensions.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.tensor import Size
+from flambeau.core.support import naming
+from flambeau.core.values.tensor import Size
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import (
     broadcast_all,
@@ -24,22 +24,22 @@ class Parametric(Distribution):
     """A distribution whose parameters are its attributes, named as in ``arg_constraints``."""
 
     arg_constraints: Any = MappingProxyType({})
-    # Those of the attributes that the parameters are kept in, where they have other names.
+    # The constraints of the attributes that store the parameters, if their names differ.
     _kept_constraints: Any = None
 
     def _start(self, validate_args: Any, **parameters: Any) -> None:
-        """Keep the parameters, broadcast to one shape, which is the batch's."""
+        """Store the parameters, broadcast to the batch shape."""
         values = broadcast_all(*parameters.values())
         vars(self).update(zip(parameters, values, strict=True))
         Distribution.__init__(self, values[0].shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions with parameters that are expanded to ``batch_shape``."""
+        """Expand the parameters to ``batch_shape``."""
         home = next(each for each in type(self).__mro__ if _is_of_this_package(each))
         new = self._get_checked_instance(home, _instance)
         batch_shape = Size(batch_shape)
         kept = self._kept_constraints or self.arg_constraints
-        # Values computed for this batch are computed again for the other one.
+        # Cached values are recomputed for the new batch shape.
         vars(new).update(
             (name, value)
             for name, value in vars(self).items()
@@ -63,7 +63,7 @@ def one_of(**given: Any) -> str:
     """The name of the one argument that is given.
 
     Raises:
-        ValueError: None is given, or several.
+        ValueError: No argument is given, or several are.
     """
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
@@ -75,16 +75,16 @@ def one_of(**given: Any) -> str:
 
 
 class ByProbsOrLogits(Parametric):
-    """A distribution that is given by probabilities, or by their logits.
+    """A distribution parameterized by probabilities or logits.
 
-    The one that is not given is computed when it is first asked for.
+    The other parameter is computed on first use.
     """
 
     _is_binary = True
     _given: str
 
     def _start_with(self, probs: Any, logits: Any, validate_args: Any, **others: Any) -> None:
-        """Keep the other parameters and the one of the two that is given, broadcast."""
+        """Store the parameters, broadcast: probabilities or logits, and the others."""
         self._given = one_of(probs=probs, logits=logits)
         given = logits if probs is None else probs
         self._start(validate_args, **others, **{self._given: given})

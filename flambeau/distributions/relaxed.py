@@ -1,4 +1,4 @@
-"""Continuous relaxations of discrete distributions, and normal numbers on a simplex.
+"""Continuous relaxations of discrete distributions, and the logistic normal distribution.
 
 C. J. Maddison, A. Mnih and Y. W. Teh, "The concrete distribution", 2017; E. Jang, S. Gu and
 B. Poole, "Categorical reparameterization with Gumbel-softmax", 2017.
@@ -57,7 +57,7 @@ class LogitRelaxedBernoulli(ByProbsOrLogits):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers of (0, 1) that tend to those of `Bernoulli` when the temperature goes to 0.
+    """A relaxation on (0, 1) that tends to `Bernoulli` as the temperature goes to 0.
 
     Args:
         temperature: A positive tensor.
@@ -107,7 +107,7 @@ class ExpRelaxedCategorical(_OfCategories):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Points of a simplex that tend to those of `OneHotCategorical` for low temperatures.
+    """A relaxation on the simplex that tends to `OneHotCategorical` at low temperatures.
 
     Args:
         temperature: A positive tensor.
@@ -131,7 +131,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of a simplex that are broken off by the sigmoids of normal numbers."""
+    """Points of the simplex by stick breaking with the sigmoids of normal variables."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex

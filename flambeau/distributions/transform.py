@@ -1,4 +1,4 @@
-"""Transforms, their inverses, and transforms made of others."""
+"""Transforms, their inverses, and compositions."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import operator
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.tensor import Size
+from flambeau.core.values.tensor import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import sum_rightmost
 
 
 class Transform:
-    """A function of tensors with an inverse and the volume by which it stretches space.
+    """An invertible function of tensors with the log-determinant of its Jacobian.
 
     A subclass defines ``_call``, ``_inverse`` and `log_abs_det_jacobian`, and the constraints
     ``domain`` and ``codomain``.
 
     Args:
-        cache_size: 1 to remember the last pair of values, so that the inverse of a result is
-            exactly what it was computed from; 0 to remember none.
+        cache_size: 1 to cache the last pair of values, so that the inverse of a result is exactly
+            its argument; 0 for no cache.
 
     Attributes:
-        bijective: Whether each value of the codomain comes from one of the domain only.
-        sign: 1 if the transform is increasing, -1 if it is decreasing, for univariate ones.
+        bijective: Whether the transform is bijective.
+        sign: 1 if the transform is increasing, -1 if it is decreasing, for univariate transforms.
 
     Raises:
         ValueError: ``cache_size`` is neither 0 nor 1.
@@ -47,7 +47,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """The number of dimensions of an event, where it is the same before and after."""
+        """The number of event dimensions, where it is the same for domain and codomain."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
@@ -76,7 +76,7 @@ class Transform:
         raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
 
     def __eq__(self, other: object) -> bool:
-        # Without parameters of its own, a transform is its class.
+        # Without an ``__init__`` of its own, a transform is determined by its class.
         if type(self).__init__ is Transform.__init__ and type(self) is not Transform:
             return type(self) is type(other)
         return self is other
@@ -85,7 +85,7 @@ class Transform:
         return object.__hash__(self)
 
     def __call__(self, x: Any) -> Any:
-        """The result of the transform at ``x``."""
+        """Apply the transform to ``x``."""
         if self._cache_size and x is self._cached[0]:
             return self._cached[1]
         return self._remember(x, self._call(x))[1]
@@ -107,11 +107,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} does not define _inverse()")
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """The logarithm of the volume by which the transform stretches space at ``x``.
+        """The logarithm of the absolute determinant of the Jacobian at ``x``.
 
         Args:
-            x: Where.
-            y: The result of the transform there.
+            x: The argument of the transform.
+            y: The result of the transform at ``x``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define log_abs_det_jacobian()")
 
@@ -128,7 +128,7 @@ class Transform:
 
 
 class _InverseTransform(Transform):
-    """Another transform, backwards."""
+    """The inverse of another transform."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)
@@ -171,11 +171,11 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Several transforms, one after the other.
+    """The composition of several transforms.
 
     Args:
-        parts: The transforms, the first one to be applied first.
-        cache_size: See `Transform`; it holds for all parts.
+        parts: The transforms, in order of application.
+        cache_size: See `Transform`; it applies to all parts.
     """
 
     def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
@@ -266,7 +266,7 @@ def _with_event_dim(constraint: Any, dims: int) -> Any:
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch dimensions belong to the event, so that their volumes add up.
+    """A transform whose last batch dimensions are reinterpreted as event dimensions.
 
     Args:
         base_transform: The transform.
@@ -322,7 +322,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Events of one shape as events of another.
+    """A transform that reshapes events.
 
     Raises:
         ValueError: The shapes have different numbers of elements.
@@ -369,7 +369,7 @@ class ReshapeTransform(Transform):
 
 
 def _exchanged(shape: Any, old: Size, new: Size) -> Size:
-    """``shape`` with the event shape ``new`` in the place of ``old``."""
+    """``shape`` with the event shape ``old`` replaced by ``new``."""
     require_dims(shape, len(old))
     cut = len(shape) - len(old)
     if Size(shape[cut:]) != old:

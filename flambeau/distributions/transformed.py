@@ -1,4 +1,4 @@
-"""Distributions that are named functions of samples of simpler ones."""
+"""Named distributions that are transforms of simpler ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any, ClassVar
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
+from flambeau.core.support.dtype import finfo
 from flambeau.distributions import constraints
 from flambeau.distributions.compositions import TransformedDistribution
 from flambeau.distributions.continuous import Cauchy, Normal, Uniform
@@ -25,7 +25,7 @@ _POSITIVE_SCALE = {"scale": constraints.positive}
 class _Of(TransformedDistribution):
     """A transformed distribution with parameters of its own.
 
-    Those in ``_own`` are attributes; the transforms are made of them by ``_steps``.
+    The parameters in ``_own`` are attributes, from which ``_steps`` builds the transforms.
     """
 
     arg_constraints: ClassVar[Any] = {}
@@ -51,7 +51,7 @@ def _of_base(name: str) -> Any:
 
 
 class LogNormal(_Of):
-    """Exponentials of normal numbers of mean ``loc`` and standard deviation ``scale``."""
+    """The exponentials of normal variables of mean ``loc`` and standard deviation ``scale``."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
@@ -77,7 +77,7 @@ class LogNormal(_Of):
 
 
 class _Half(_Of):
-    """The absolute values of numbers that are symmetric about 0."""
+    """The absolute values of variables that are symmetric about 0."""
 
     arg_constraints: ClassVar[Any] = _POSITIVE_SCALE
     support = constraints.nonnegative
@@ -107,7 +107,7 @@ class _Half(_Of):
 
 
 class HalfNormal(_Half):
-    """Absolute values of normal numbers of mean 0 and standard deviation ``scale``."""
+    """The absolute values of normal variables of mean 0 and standard deviation ``scale``."""
 
     mean: Any = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     variance: Any = property(lambda self: self.scale.square() * (1 - 2 / math.pi))
@@ -117,7 +117,7 @@ class HalfNormal(_Half):
 
 
 class HalfCauchy(_Half):
-    """Absolute values of Cauchy-distributed numbers of half width ``scale``."""
+    """The absolute values of Cauchy-distributed variables of half width ``scale``."""
 
     mean: Any = property(lambda self: ops.full_like(self.scale, math.inf))
     variance: Any = property(lambda self: self.base_dist.variance)
@@ -127,7 +127,7 @@ class HalfCauchy(_Half):
 
 
 class InverseGamma(_Of):
-    """Reciprocals of gamma-distributed numbers."""
+    """The reciprocals of gamma-distributed variables."""
 
     arg_constraints: ClassVar[Any] = {
         "concentration": constraints.positive,
@@ -164,7 +164,7 @@ class InverseGamma(_Of):
 
 
 class Pareto(_Of):
-    """Pareto distributions: exponentials of waits of rate ``alpha``, times the least, ``scale``."""
+    """Pareto distributions with shape ``alpha`` and minimum ``scale``."""
 
     arg_constraints: ClassVar[Any] = {"alpha": constraints.positive, "scale": constraints.positive}
     _own = ("scale", "alpha")
@@ -201,7 +201,7 @@ class Pareto(_Of):
 
 
 class Gumbel(_Of):
-    """Gumbel distributions, which the greatest of many numbers tends to."""
+    """Gumbel distributions, the limits of maxima of many variables."""
 
     arg_constraints: ClassVar[Any] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -244,7 +244,7 @@ class Gumbel(_Of):
 
 
 class Weibull(_Of):
-    """Weibull distributions: powers of exponential waits, such as lifetimes."""
+    """Weibull distributions: powers of exponential variables, such as lifetimes."""
 
     arg_constraints: ClassVar[Any] = {
         "scale": constraints.positive,
@@ -265,7 +265,7 @@ class Weibull(_Of):
         return [power, AffineTransform(0, self.scale)]
 
     def _gamma(self, n: int) -> Any:
-        """The mean of the n-th power for a scale of 1."""
+        """The n-th moment for a scale of 1."""
         return (1 + n / self.concentration).lgamma().exp()
 
     @property
@@ -323,7 +323,7 @@ class Kumaraswamy(_Of):
     @property
     def mode(self) -> Any:
         a, b = self.concentration1, self.concentration0
-        # Below 1, and where both are 1, there is no peak inside.
+        # Without an interior peak the mode is undefined.
         log_mode = ((a - 1) / (a * b - 1)).log() / a
         has_none = (a < 1) | (b < 1) | ((a == 1) & (b == 1))
         return ops.where(has_none, math.nan, log_mode.exp())

@@ -1,4 +1,4 @@
-"""Differentiable functions with inverses, which make distributions of others.
+"""Invertible differentiable functions that transform distributions.
 
 >>> import flambeau
 >>> from flambeau.distributions import transforms

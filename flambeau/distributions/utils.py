@@ -1,4 +1,4 @@
-"""Helpers of distributions: broadcasting parameters, probabilities and logits, triangles."""
+"""Helpers of distributions: broadcasting, probabilities and logits, triangular matrices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.dtype import finfo, get_default_dtype
-from flambeau.core.modes import enable_grad, modes
-from flambeau.core.tensor import Tensor
-from flambeau.ops.known import is_traced
+from flambeau.core.support.dtype import finfo, get_default_dtype
+from flambeau.core.support.modes import enable_grad, modes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import is_traced
 from flambeau.ops.neural.softmax import softmax
 
 __all__ = [
@@ -60,7 +60,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def is_known(value: Any) -> bool:
-    """Whether the elements of a tensor can be looked at: not while a program is being traced."""
+    """Whether a tensor has concrete elements, which it lacks while it is traced."""
     return not (value.is_meta or is_traced(value))
 
 
@@ -78,7 +78,7 @@ def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
 
 
 def clamp_probs(probs: Any) -> Any:
-    """Probabilities that are neither 0 nor 1, by the dtype's machine epsilon."""
+    """Clamp probabilities away from 0 and 1 by the dtype's machine epsilon."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
@@ -95,9 +95,9 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
 
 
 class lazy_property:
-    """A property that is computed once, with gradients recorded, and kept by the object.
+    """A property that is computed once, with gradients recorded, and cached in the instance.
 
-    While a program is traced nothing is kept: the value belongs to that program.
+    Nothing is cached while tracing, since the value is a tracer.
     """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
@@ -131,10 +131,10 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
 
 
 def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
-    """The matrix that has these elements on and below a diagonal, and zeros above.
+    """The matrix with these elements on and below a diagonal, and zeros above.
 
     Raises:
-        ValueError: No matrix has this number of elements there.
+        ValueError: No matrix has this number of elements on and below the diagonal.
     """
     count = vec.shape[-1]
     # The sum of the rows' lengths, n (n + 1 + 2 diag) / 2 for diag <= 0, is solved for n.

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
-from flambeau.core.tensor import Size
+from flambeau.core.support.dtype import finfo
+from flambeau.core.values.tensor import Size
 from flambeau.distributions import constraints
 from flambeau.distributions.elementwise_transforms import clipped_sigmoid
 from flambeau.distributions.transform import Transform, require_dims
@@ -23,7 +23,7 @@ from flambeau.ops.neural.softmax import softmax
 
 
 class SoftmaxTransform(Transform):
-    """``y = softmax(x)``, which has no unique inverse; this one takes ``log(y)``."""
+    """``y = softmax(x)``, which is not injective; the inverse used here is ``log(y)``."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -42,7 +42,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """Reals to a simplex of one more element: each breaks its share off of what is left."""
+    """Real vectors to a simplex of one more element, by stick breaking."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -61,7 +61,7 @@ class StickBreakingTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         first = y[..., :-1]
-        # Rounding can make a little less than nothing of what is left.
+        # Rounding can make the remainder slightly negative.
         left = (1 - first.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
         return first.log() - left.log() + self._log_left(y, first.shape[-1])
 
@@ -79,7 +79,7 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """Square matrices to lower triangular ones with a positive diagonal."""
+    """Square matrices to lower triangular matrices with a positive diagonal."""
 
     domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -92,7 +92,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Square matrices to positive definite ones, by way of their Cholesky factors."""
+    """Square matrices to positive definite matrices, through their Cholesky factors."""
 
     domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -108,9 +108,8 @@ class PositiveDefiniteTransform(Transform):
 class CorrCholeskyTransform(Transform):
     """Vectors of D (D - 1) / 2 reals to Cholesky factors of correlation matrices of D rows.
 
-    Each row is broken off of a sphere: its elements, squared, sum up to 1. The volume is that of
-    the elements below the diagonal. (Stan's reference manual, "Cholesky factors of correlation
-    matrices".)
+    Each row is a unit vector. The Jacobian is that of the elements below the diagonal. (Stan's
+    reference manual, "Cholesky factors of correlation matrices".)
     """
 
     domain = constraints.real_vector
@@ -119,7 +118,7 @@ class CorrCholeskyTransform(Transform):
 
     @staticmethod
     def _left(squares: Any) -> Any:
-        """The rest of 1 before each element of a row."""
+        """One minus the sum of squares before each element of a row."""
         left = 1 - squares.cumsum(-1)
         return ops.cat([ops.ones_like(left[..., :1]), left[..., :-1]], -1)
 
@@ -194,7 +193,7 @@ class CatTransform(_OfParts):
 
     Args:
         tseq: The transforms.
-        dim: Along which dimension the parts lie.
+        dim: The dimension of the concatenation.
         lengths: Their sizes; by default 1 each.
         cache_size: See `Transform`.
     """
@@ -216,7 +215,7 @@ class CatTransform(_OfParts):
 
     @property
     def length(self) -> int:
-        """The size of all parts together."""
+        """The total size of all parts."""
         return sum(self.lengths)
 
     domain: Any = constraints.dependent_property(
@@ -246,7 +245,7 @@ class CatTransform(_OfParts):
             sum_rightmost(volume, self.event_dim - each.event_dim)
             for each, volume in zip(self.transforms, self._volumes(x, y), strict=True)
         ]
-        # Counted from the end, without the dimensions of an event.
+        # Counted from the end, without the event dimensions.
         dim = self.event_dim + (self.dim if self.dim < 0 else self.dim - x.dim())
         return ops.cat(volumes, dim) if dim < 0 else sum(volumes)
 

@@ -1,7 +1,7 @@
-"""Distributions of positive definite matrices: sums of products of normal vectors.
+"""Wishart distributions of positive definite matrices.
 
-M. S. Bartlett, "On the theory of statistical regression", 1933, for samples; A. Gupta and
-D. Nagar, "Matrix variate distributions", 2000, chapter 3, for what is known.
+M. S. Bartlett, "On the theory of statistical regression", 1933, for samples; A. Gupta and D. Nagar,
+"Matrix variate distributions", 2000, chapter 3, for their moments.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ import math
 from typing import Any
 
 from flambeau import ops
-from flambeau.core.dtype import finfo
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.dtype import finfo
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributions import constraints
 from flambeau.distributions.covariances import WithCovariance, given_matrix, log_diagonal
 from flambeau.distributions.exp_family import ExponentialFamily
 from flambeau.distributions.gammas import Chi2
 from flambeau.distributions.utils import _standard_normal, is_known
+from flambeau.ops.elementwise.special import mvlgamma
 from flambeau.ops.matrices.matrix_functions import slogdet
 from flambeau.ops.matrices.solving import cholesky_solve
-from flambeau.ops.special import mvlgamma
 
 __all__ = ["Wishart"]
 
 
 class Wishart(WithCovariance, ExponentialFamily):
-    """Wishart distributions: of ``X^T X`` for ``df`` rows of normal vectors of n numbers.
+    """Wishart distributions: ``X^T X`` for a matrix X of ``df`` rows of normal vectors.
 
     Args:
         df: The degrees of freedom, greater than n - 1.
         covariance_matrix: The covariance of a row, ``(..., n, n)``; or else
         precision_matrix: its inverse; or else
-        scale_tril: its Cholesky factor, which is what all is computed with.
+        scale_tril: its Cholesky factor, which all methods use.
         validate_args: See `Distribution`.
 
     Raises:
         AssertionError: Not exactly one of the matrices is given.
-        ValueError: One has fewer than two dimensions, or ``df`` is too small.
+        ValueError: The matrix has fewer than two dimensions, or ``df`` is too small.
 
     >>> import flambeau
     >>> flambeau.distributions.Wishart(3.0, flambeau.eye(2)).mean
@@ -52,7 +52,7 @@ class Wishart(WithCovariance, ExponentialFamily):
 
     @property
     def arg_constraints(self) -> Any:
-        """The constraint of each parameter; that of ``df`` depends on the size of the matrices."""
+        """The parameters' constraints; that of ``df`` depends on the size of the matrices."""
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,
@@ -113,7 +113,7 @@ class Wishart(WithCovariance, ExponentialFamily):
         return self._df_of_matrices * (covariance.square() + products)
 
     def _draw(self, shape: Any) -> Any:
-        """Products of triangles with chi-distributed diagonals and normal numbers below."""
+        """The Bartlett factor: chi-distributed diagonals and normal elements below."""
         n = self._n
         places = ops.arange(n, dtype=self.df.dtype, device=self.df.device)
         diagonal = Chi2(self.df.unsqueeze(-1) - places, validate_args=False).rsample(shape).sqrt()
@@ -128,8 +128,9 @@ class Wishart(WithCovariance, ExponentialFamily):
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Any:
         """Samples that are differentiable functions of the parameters.
 
-        Rounding can make a sample singular where ``df`` is near n - 1; it is drawn again, at most
-        ``max_try_correction`` times (10; in a compiled function, which cannot stop early, 3).
+        Rounding can make a sample singular where ``df`` is near n - 1; it is redrawn at most
+        ``max_try_correction`` times (by default 10, or 3 in a compiled function, whose loop cannot
+        stop early).
         """
         sample = self._draw(sample_shape)
         known = is_known(sample)
@@ -158,7 +159,7 @@ class Wishart(WithCovariance, ExponentialFamily):
         )  # fmt: skip
 
     def _log_scale(self) -> Any:
-        """Half of the logarithm of the determinant of twice the covariance."""
+        """Half of the log-determinant of twice the covariance."""
         return self._n * math.log(2) / 2 + log_diagonal(self._unbroadcasted_scale_tril)
 
     def entropy(self) -> Any:

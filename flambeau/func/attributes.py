@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.core.inside import capture
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.inside import capture
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 
 _Table = dict[str, Any]
@@ -18,16 +18,16 @@ _Table = dict[str, Any]
 
 @contextlib.contextmanager
 def kept_attributes(module: Module) -> Iterator[None]:
-    """Let no value that exists only during a transformation stay in a module.
+    """Keep values that exist only during a transformation out of a module's attributes.
 
-    Such values are taken out again at the end of the block. Those that a forward pre-hook computes
-    again before each call, as `nn.utils.weight_norm` does, are no loss.
+    Such values are removed at the end of the block. Values that a forward pre-hook recomputes
+    before each call, as `nn.utils.weight_norm` does, are removed silently.
 
     Args:
-        module: The module; those below it count as well.
+        module: The module; its submodules are included.
 
     Raises:
-        RuntimeError: There were others.
+        RuntimeError: The module assigned other such values.
     """
     if capture() is None:
         yield
@@ -49,14 +49,14 @@ def kept_attributes(module: Module) -> Iterator[None]:
 
 
 def _tables(module: Module) -> Iterator[tuple[str, _Table]]:
-    """The dictionaries that assignment to a module's attributes writes to, with its name."""
+    """The dictionaries that hold a module's attributes, with the module's name."""
     for name, each in module.named_modules():
         prefix = f"{name}." if name else ""
         yield from ((prefix, table) for table in (vars(each), each._parameters, each._buffers))
 
 
 def _recomputed(module: Module) -> set[str]:
-    """The attributes that forward pre-hooks of the library compute, with the module's name."""
+    """The attributes that the library's forward pre-hooks compute, with the module's name."""
     return {
         f"{name}.{computed}" if name else computed
         for name, each in module.named_modules()
@@ -67,7 +67,7 @@ def _recomputed(module: Module) -> set[str]:
 
 
 def _take_out(before: list[tuple[str, _Table, _Table]]) -> list[str]:
-    """Put back what was there, and name what had come in its place."""
+    """Restore the previous values, and name the values that had replaced them."""
     names = []
     for prefix, table, old in before:
         for name, value in list(table.items()):
@@ -81,7 +81,7 @@ def _take_out(before: list[tuple[str, _Table, _Table]]) -> list[str]:
 
 
 def _is_passing(value: Any) -> bool:
-    """Whether a value, or one in it, exists only while JAX transforms."""
+    """Whether a value, or a member of it, exists only during a JAX transformation."""
     leaves = jax.tree.leaves(value, is_leaf=lambda each: isinstance(each, Tensor))
     arrays = (each._cell.array if isinstance(each, Tensor) else each for each in leaves)
     return any(isinstance(each, Tracer) for each in arrays)

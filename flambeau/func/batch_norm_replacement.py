@@ -9,10 +9,10 @@ __all__ = ["replace_all_batch_norm_modules_"]
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Let every batch normalization in a module use the statistics of its batch only.
+    """Make every batch normalization in a module use the statistics of its batch only.
 
-    The running statistics, which the modules would write in place, are given up; `vmap` and the
-    other transformations forbid such writes.
+    The running statistics are dropped: the modules would write them in place, which `vmap` and the
+    other transformations forbid.
 
     Args:
         root: The module, which is changed and returned.

@@ -1,4 +1,4 @@
-"""Masks of attention as functions of positions, and which blocks of scores they leave empty."""
+"""Attention masks as functions of positions, and the blocks of scores that they leave empty."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 from flambeau.func.vmap import vmap
 from flambeau.nn.functional.vision import pad
 
@@ -19,12 +19,12 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_BLOCK_SIZE = 128
-# A mask of one block of this size, of nothing known.
+# The block size of a mask without known structure.
 LARGE_BLOCK_SIZE = 1 << 30
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """The mask that hides nothing."""
+    """The mask that hides no pair."""
     return batch.new_ones((), dtype=dtypes.bool)
 
 
@@ -68,11 +68,11 @@ def _require_callable(mask_mods: tuple[Any, ...]) -> None:
 
 
 def over_positions(mod: Callable[..., Any], has_score: bool) -> Callable[..., Any]:
-    """A function of single positions as one of vectors of batches, heads, queries and keys.
+    """A function of scalar positions as a function of vectors of batches, heads, queries and keys.
 
     Args:
         mod: ``mask_mod(b, h, q_idx, kv_idx)``, or ``score_mod(score, b, h, q_idx, kv_idx)``.
-        has_score: Whether it is the second one.
+        has_score: Whether it is a ``score_mod``.
     """
     mapped = mod
     for place in (3, 2, 1, 0):
@@ -82,7 +82,7 @@ def over_positions(mod: Callable[..., Any], has_score: bool) -> Callable[..., An
 
 
 def positions(shape: Any, device: Any) -> list[Any]:
-    """The numbers of batches, heads, queries and keys."""
+    """The index vectors of batches, heads, queries and keys."""
     return [ops.arange(size, device=device) for size in shape]
 
 
@@ -98,7 +98,7 @@ def create_mask(
         H: The number of heads; None for 1.
         Q_LEN: The number of queries.
         KV_LEN: The number of keys.
-        device: Where to put it.
+        device: The device of the result.
 
     Returns:
         A tensor of bools, ``(B, H, Q_LEN, KV_LEN)``.
@@ -127,18 +127,18 @@ def create_block_mask(
     device: Any = None, BLOCK_SIZE: int | tuple[int, int] = DEFAULT_BLOCK_SIZE,
     _compile: bool = False, separate_full_blocks: bool = True,
 ) -> BlockMask:  # fmt: skip
-    """The mask of attention that a function of positions describes.
+    """The attention mask that a function of positions describes.
 
     Args:
-        mask_mod: ``mask_mod(b, h, q_idx, kv_idx)`` gives whether a query sees a key.
+        mask_mod: ``mask_mod(b, h, q_idx, kv_idx)`` returns whether a query attends to a key.
         B: The size of the batch; None for one mask for all.
         H: The number of heads; None for one mask for all.
         Q_LEN: The number of queries.
         KV_LEN: The number of keys.
-        device: Where to put it.
-        BLOCK_SIZE: How many queries and keys a block has.
-        _compile: Accepted for PyTorch's sake.
-        separate_full_blocks: Whether blocks that are wholly visible are counted apart.
+        device: The device of the result.
+        BLOCK_SIZE: The number of queries and keys in a block.
+        _compile: Accepted for compatibility.
+        separate_full_blocks: Whether full blocks are listed separately.
 
     Raises:
         AssertionError: ``mask_mod`` takes another number of arguments.
@@ -170,14 +170,14 @@ def create_block_mask(
 
 
 def _ordered(dense: Any) -> tuple[Any, Any]:
-    """How many blocks each row has, and the columns, those of its blocks first."""
+    """The number of blocks in each row, and the column indices, with its blocks' first."""
     dense = dense.to(dtypes.int32)
     columns = ops.argsort(dense, dim=-1, descending=True, stable=True)
     return dense.sum(-1, dtype=dtypes.int32), columns.to(dtypes.int32)
 
 
 def _dense(counts: Any, columns: Any, width: int) -> Any:
-    """Which blocks there are, as numbers 0 and 1."""
+    """The nonempty blocks as 1, the others as 0."""
     is_block = ops.arange(columns.shape[-1], device=columns.device) < counts.unsqueeze(-1)
     numbers = ops.arange(width, device=columns.device)
     found = (columns.unsqueeze(-1) == numbers) & is_block.unsqueeze(-1)
@@ -192,16 +192,16 @@ def _sliced_mask_mod_error(batch: Any, head: Any, token_q: Any, token_kv: Any) -
 
 
 class BlockMask:
-    """A mask of attention: which keys each query sees.
+    """An attention mask: the keys that each query attends to.
 
-    `flex_attention` follows ``mask_mod``; the blocks tell which parts are empty.
+    `flex_attention` applies ``mask_mod``; the blocks show which parts are empty.
 
     Attributes:
-        kv_num_blocks: For each row of blocks, how many are partly visible, ``(B, H, rows)``.
+        kv_num_blocks: For each row of blocks, the number of partial blocks, ``(B, H, rows)``.
         kv_indices: Their columns, first in each row, ``(B, H, rows, columns)``.
-        full_kv_num_blocks: The same of blocks that are wholly visible.
+        full_kv_num_blocks: The same for full blocks.
         full_kv_indices: Their columns.
-        BLOCK_SIZE: How many queries and keys a block has.
+        BLOCK_SIZE: The number of queries and keys in a block.
         mask_mod: The function of positions.
         seq_lengths: The numbers of queries and keys.
     """
@@ -252,7 +252,7 @@ class BlockMask:
         mask_mod: Callable[..., Any] | None = None, seq_lengths: Any = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
-        """A mask whose blocks are given by rows; those by columns are computed."""
+        """A mask from its blocks by row; the blocks by column are computed."""
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
@@ -270,7 +270,7 @@ class BlockMask:
         )  # fmt: skip
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
-        """Everything, in the order of the constructor."""
+        """All fields, in the order of the constructor."""
         sizes = self.BLOCK_SIZE if flatten else (self.BLOCK_SIZE,)
         lengths = self.seq_lengths if flatten else (self.seq_lengths,)
         return (*lengths, *(getattr(self, name) for name in self._TENSORS), *sizes, self.mask_mod)
@@ -281,18 +281,18 @@ class BlockMask:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self) -> int:
-        """How many pairs of queries and keys there are."""
+        """The number of pairs of queries and keys."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """The percentage of pairs that are in empty blocks."""
+        """The percentage of pairs in empty blocks."""
         blocks = self.kv_num_blocks.sum().item()
         if self.full_kv_num_blocks is not None:
             blocks += self.full_kv_num_blocks.sum().item()
         return 100 * (1 - blocks * math.prod(self.BLOCK_SIZE) / self.numel())
 
     def to_dense(self) -> Any:
-        """Which blocks are not empty, as numbers 0 and 1."""
+        """The nonempty blocks as 1, the others as 0."""
         width = self.kv_indices.shape[-1]
         dense = _dense(self.kv_num_blocks, self.kv_indices, width)
         if self.full_kv_num_blocks is not None:
@@ -317,7 +317,7 @@ class BlockMask:
         )  # fmt: skip
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
-        """The upper left corner, for shorter sequences."""
+        """The upper left corner of the mask, for shorter sequences."""
         rows = -(-new_q_len // self.BLOCK_SIZE[0])
         columns = -(-new_kv_len // self.BLOCK_SIZE[1])
         width = self.kv_indices.shape[-1]
@@ -340,11 +340,11 @@ class BlockMask:
         )
 
     def to_string(self, grid_size: Any = (20, 20), limit: int = 4) -> str:
-        """A picture of the blocks that are not empty; where it shows several as one, of how many.
+        """A picture of the nonempty blocks; a cell that covers several blocks shows their share.
 
         Args:
-            grid_size: How many rows and columns at most; -1 for all.
-            limit: How many masks of a batch at most.
+            grid_size: The maximum number of rows and columns; -1 for all.
+            limit: The maximum number of masks of a batch.
         """
         dense = self.to_dense()
         rows, columns = dense.shape[-2:]
@@ -390,7 +390,7 @@ def _picture(dense: list[list[int]], down: int, right: int) -> str:
 
 
 def whole_mask(query: Tensor) -> BlockMask:
-    """The mask that hides nothing, of sequences of any length."""
+    """The mask that hides no pair, for sequences of any length."""
     ones = ops.ones((1, 1, 1), dtype=dtypes.int32, device=query.device)
     return BlockMask(
         (1, 1), ones, ones.new_zeros((1, 1, 1, 1)),

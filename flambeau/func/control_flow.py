@@ -1,7 +1,7 @@
-"""Choices and loops that depend on tensors' values: `cond`, `while_loop`, `scan` and `map`.
+"""Branches and loops that depend on tensors' values: `cond`, `while_loop`, `scan` and `map`.
 
-Where values are known, they are Python's ``if`` and loops. A compiled function does not know them:
-there the branches and bodies are traced, and the program chooses and loops while it runs.
+In eager mode they are Python's ``if`` and loops. In a compiled function the values are unknown: the
+branches and bodies are traced, and the program branches and loops when it runs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
-from flambeau.core.transform import Capture, lifted
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import checks
+from flambeau.core.tape.transform import Capture, lifted
+from flambeau.core.values.inside import Conditions, require
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import TracedValueError
 from flambeau.func import recorded
 from flambeau.func.tree import Structure, as_tensor, flatten, unflatten
-from flambeau.ops.from_data import tensor
-from flambeau.ops.shape import stack
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.shapes.shape import stack
 from flambeau.random.drawing import Descent
 
 __all__ = ["cond", "map", "scan", "while_loop"]
@@ -30,19 +32,19 @@ _Function = Callable[..., Any]
 def cond(pred: Any, true_fn: _Function, false_fn: _Function, operands: Any = ()) -> Any:
     """The result of one of two functions, chosen by a condition: ``if`` for compiled functions.
 
-    A compiled program runs the chosen function only. There neither function may draw random
-    numbers or write in place to a tensor from outside. Gradients pass.
+    A compiled program runs only the chosen function. In it, neither function may draw random
+    numbers or write in place to a tensor from outside. Gradients flow through the chosen function.
 
     Args:
         pred: A bool, or a tensor with one element.
-        true_fn: Takes the operands. What it gives has the structure, shapes and dtypes of what
-            ``false_fn`` gives.
+        true_fn: Takes the operands. Its result has the structure, shapes and dtypes of the result
+            of ``false_fn``.
         false_fn: As ``true_fn``.
         operands: A tuple of tensors, or of nested tuples, lists and dicts of them.
 
     Raises:
-        RuntimeError: An argument is none of these; in a compiled function, also where the results
-            of the two functions differ in structure, shape or dtype.
+        RuntimeError: An argument has another type; or, in a compiled function, the results of the
+            two functions differ in structure, shape or dtype.
 
     >>> import flambeau
     >>> x = flambeau.tensor([1.0, 2.0])
@@ -74,24 +76,24 @@ def cond(pred: Any, true_fn: _Function, false_fn: _Function, operands: Any = ())
         branches.give_captured(capture)
         return results
 
-    return branches.result(recorded.run(compute, [pred, *leaves]))
+    return branches.result(branches.checked(recorded.run(compute, [pred, *leaves])))
 
 
 def while_loop(cond_fn: _Function, body_fn: _Function, carried_inputs: Any) -> Any:
     """Apply a function as long as a condition holds: ``while`` for compiled functions.
 
     Args:
-        cond_fn: Takes the carried values; gives a bool, or a tensor with one element.
-        body_fn: Takes the carried values; gives a tuple of the next ones, in the same structure,
-            with the same shapes and dtypes.
-        carried_inputs: The tuple of values to begin with: tensors, ints, or nested tuples, lists
-            and dicts of them.
+        cond_fn: A function of the carried values that returns a bool, or a tensor with one element.
+        body_fn: A function of the carried values that returns a tuple of the next ones, in the same
+            structure, with the same shapes and dtypes.
+        carried_inputs: The tuple of initial values: tensors, ints, or nested tuples, lists and
+            dicts of them.
 
     Returns:
         The last values. In a compiled function ints have become tensors.
 
     Raises:
-        RuntimeError: An argument is none of these, or ``body_fn`` gives values of other shapes or
+        RuntimeError: An argument has another type, or ``body_fn`` gives values of other shapes or
             dtypes. In a compiled function a tensor requires grad: the length of the loop, which
             gradients would need, is not known there.
 
@@ -132,14 +134,23 @@ def _traced_loop(cond_fn: _Function, body_fn: _Function, carried: tuple[Any, ...
 
     def compute(arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
         test, body = bodies.traced(capture)
+        count = len(arrays)
+
+        def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+            results = body(*state[:count])
+            pairs = zip(results[count:], state[count:], strict=True)
+            return (*results[:count], *(holds & held for holds, held in pairs))
+
         results = jax.lax.while_loop(
-            lambda state: test(*state)[0].reshape(()), lambda state: body(*state), tuple(arrays)
+            lambda state: test(*state[:count])[0].reshape(()),
+            step,
+            (*arrays, *bodies.hold(Conditions())),
         )
         if bodies.has_captured():
             raise _no_gradient()
         return results
 
-    return bodies.result(recorded.run(compute, inputs))
+    return bodies.result(bodies.checked(recorded.run(compute, inputs)))
 
 
 def scan(
@@ -148,20 +159,20 @@ def scan(
     """Carry a value through the slices of a tensor, and collect the result of each step.
 
     Args:
-        combine_fn: Takes the carried value and a slice; gives the next carried value, of the same
-            structure, shapes and dtypes, and what to collect.
-        init: The carried value to begin with: a tensor, or a nested tuple, list or dict of tensors.
+        combine_fn: A function of the carried value and a slice that returns the next carried value,
+            of the same structure, shapes and dtypes, and the output to collect.
+        init: The initial carried value: a tensor, or a nested tuple, list or dict of tensors.
         xs: A tensor, or a structure of tensors, of one length along ``dim``.
         dim: The dimension that slices are taken from.
-        reverse: Begin with the last slice.
+        reverse: Start with the last slice.
 
     Returns:
-        The last carried value, and what was collected, stacked along dimension ``dim`` in the order
-        of the slices.
+        The last carried value, and the outputs, stacked along dimension ``dim`` in the order of the
+        slices.
 
     Raises:
-        RuntimeError: A leaf is no tensor, the lengths differ or are 0, or the carried value
-            changes its kind.
+        RuntimeError: A leaf is not a tensor, the lengths differ or are 0, or the carried value
+            changes its structure, shape or dtype.
     """
     sliced = _slices("scan", xs, dim)
     carried = flatten(init)[0]
@@ -195,7 +206,7 @@ def scan(
         body.give_captured(capture)
         return (*last, *outputs)
 
-    results = recorded.run(compute, [*carried, *sliced.leaves])
+    results = body.checked(recorded.run(compute, [*carried, *sliced.leaves]))
     return body.result([*results[:count], *(each.movedim(0, dim) for each in results[count:])])
 
 
@@ -203,12 +214,13 @@ def map(f: _Function, xs: Any, *args: Any) -> Any:
     """The results of a function for the slices of a tensor along its first dimension, stacked.
 
     Args:
-        f: Takes a slice and ``args``; gives a tensor, or a nested tuple, list or dict of tensors.
+        f: A function of a slice and ``args`` that returns a tensor, or a nested tuple, list or dict
+            of tensors.
         xs: A tensor, or a structure of tensors of one length.
         args: Other arguments of ``f``, the same for each slice.
 
     Raises:
-        RuntimeError: A leaf of ``xs`` is no tensor, or the lengths differ or are 0.
+        RuntimeError: A leaf of ``xs`` is not a tensor, or the lengths differ or are 0.
     """
     return scan(lambda carry, part: (carry, f(part, *args)), (), xs)[1]
 
@@ -217,13 +229,15 @@ class _Bodies:
     """Functions of tensors as functions of arrays, which JAX traces.
 
     Args:
-        name: Of the function that the user has called.
+        name: The name of the function that the user called.
         functions: The user's functions.
         structure: The structure of their arguments.
-        are_alike: Whether they are to give the same structure, shapes and dtypes.
+        are_alike: Whether their results must have the same structure, shapes and dtypes.
 
     Attributes:
-        structure: The structure of what the last of them gave.
+        structure: The structure of the last function's result.
+        is_checked: Whether they return, last, whether the conditions inside hold; see
+            `Block.require`.
     """
 
     def __init__(
@@ -235,11 +249,12 @@ class _Bodies:
         self.arguments = structure
         self.are_alike = are_alike
         self.structure: Any = None
+        self.is_checked: bool = checks.indices
         self._captured: list[list[Tensor]] = [[] for _ in functions]
         self._kind: Any = None
 
     def traced(self, capture: Capture) -> list[_Function]:
-        """The functions of arrays; in a later run with stand-ins for the captured tensors."""
+        """The functions of arrays; in a later run with values for the captured tensors."""
         given, self._kind = capture.given, None
         parts: list[Any] = [None] * len(self.functions)
         if given is not None:
@@ -261,10 +276,11 @@ class _Bodies:
                 outputs, self.structure = flatten(found)
                 tensors = lifted([self._as_tensor(each) for each in outputs])
                 results = tuple([each._read() for each in tensors])
+                holds = self.hold(inside.conditions)
             if given is None:
                 self._captured[number] = inside.tensors
             self._check(results)
-            return results
+            return (*results, *holds)
 
         return run
 
@@ -286,31 +302,48 @@ class _Bodies:
         self._kind = kind
 
     def has_captured(self) -> bool:
-        """Whether the functions took tensors from outside that require grad."""
+        """Whether the functions capture tensors from outside that require grad."""
         return any(self._captured)
 
     def give_captured(self, capture: Capture) -> None:
-        """Let ``capture`` know the tensors that the functions took from outside, in their order."""
+        """Register in ``capture`` the tensors that the functions captured, in order."""
         if capture.given is None:
             for tensors in self._captured:
                 capture.tensors.extend(tensors)
 
+    def hold(self, conditions: Conditions) -> tuple[Any, ...]:
+        """Whether these conditions hold, as the results to append."""
+        return (conditions.hold(),) if self.is_checked else ()
+
+    def checked(self, results: list[Tensor]) -> list[Tensor]:
+        """The results without the appended one, which the enclosing program checks."""
+        if not self.is_checked:
+            return results
+        *results, holds = results
+        require(lambda: holds._read().all())
+        return results
+
     def result(self, leaves: list[Tensor]) -> Any:
-        """The results in the structure that the function gave."""
+        """The results in the structure of the function's result."""
         return unflatten(self.structure, leaves)
 
 
 class _Body(Capture):
-    """The inside of a branch or a loop of a program.
+    """The inside of a branch or of a loop body in a program.
 
     Args:
-        name: Of the function that the user has called.
+        name: The name of the function that the user called.
         given: See `Capture`.
     """
 
     def __init__(self, name: str, given: Sequence[Any] | None) -> None:
         super().__init__(given)
         self.name = name
+        self.conditions = Conditions()
+
+    def require(self, find: Callable[[], Any]) -> None:
+        """See `Block.require`."""
+        self.conditions.add(find)
 
     def owns(self, cell: Any) -> bool:
         """See `Inside.owns`.
@@ -338,7 +371,7 @@ class _Body(Capture):
 
 
 class _Slices:
-    """The tensors of a structure, with the dimension that is sliced first."""
+    """The tensors of a structure, with the sliced dimension first."""
 
     def __init__(self, leaves: list[Any], structure: Structure) -> None:
         self.leaves = leaves
@@ -346,7 +379,7 @@ class _Slices:
         self.length = len(leaves[0])
 
     def part(self, leaves: list[Any]) -> Any:
-        """A nested value like the whole one."""
+        """A nested value with the structure of the whole."""
         return unflatten(self.structure, leaves)
 
 
@@ -370,7 +403,7 @@ def _stacked(values: list[Any], dim: int) -> Any:
 
 
 def _same_kind(new: Any, old: Any, function: str = "body_fn") -> Any:
-    """``new``, whose structure, shapes and dtypes must be those of ``old``."""
+    """``new``, whose structure, shapes and dtypes must equal those of ``old``."""
     new = tuple(new) if isinstance(old, tuple) and isinstance(new, list) else new
     (leaves, structure), (others, expected) = flatten(new), flatten(old)
     kinds, kinds_before = [*_kinds(leaves)], [*_kinds(others)]
@@ -393,7 +426,7 @@ def _is_known(value: Tensor) -> bool:
 
 
 def _is_compiling(tensors: Sequence[Tensor]) -> bool:
-    """Whether values are not known while this runs."""
+    """Whether values are unknown here."""
     return modes.trace is not None or any(isinstance(each._read(), Tracer) for each in tensors)
 
 

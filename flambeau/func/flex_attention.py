@@ -1,4 +1,4 @@
-"""Attention whose scores a function changes: `flex_attention`."""
+"""Attention with a function that modifies the scores: `flex_attention`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flambeau import ops
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.func.block_mask import (
     LARGE_BLOCK_SIZE,
     BlockMask,
@@ -24,7 +24,7 @@ __all__ = ["AuxOutput", "AuxRequest", "flex_attention"]
 
 
 class AuxRequest(NamedTuple):
-    """The results of `flex_attention` besides the output.
+    """The optional results of `flex_attention`.
 
     Attributes:
         lse: The logarithm of the sum of the scores' exponentials.
@@ -36,7 +36,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """The values asked for by `AuxRequest`, ``(B, H, L)`` each; else None."""
+    """The results requested by `AuxRequest`, ``(B, H, L)`` each; None for the others."""
 
     lse: Any = None
     max_scores: Any = None
@@ -47,7 +47,7 @@ def flex_attention(
     block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
     return_lse: bool = False, kernel_options: Any = None, *, return_aux: AuxRequest | None = None,
 ) -> Any:  # fmt: skip
-    """Attention with scores that a function changes, and a mask that a function gives.
+    """Attention with a function that modifies the scores, and a mask given by a function.
 
     All scores are computed, in single precision at least: the blocks of a mask save no work. The
     functions are called once, on single positions, and mapped over all positions by `func.vmap`;
@@ -57,22 +57,22 @@ def flex_attention(
         query: ``(B, Hq, L, E)``.
         key: ``(B, Hkv, S, E)``.
         value: ``(B, Hkv, S, Ev)``.
-        score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` gives the score to take instead.
-        block_mask: Which keys each query sees; see `create_block_mask`. A query that sees none
-            gives zeros.
+        score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` returns the modified score.
+        block_mask: The keys that each query attends to; see `create_block_mask`. A query without
+            keys gives zeros.
         scale: The factor of the scores; ``1 / sqrt(E)`` by default.
-        enable_gqa: Whether several heads of queries share one of keys and values.
+        enable_gqa: Whether several query heads share one head of keys and values.
         return_lse: An older way to ask for ``return_aux=AuxRequest(lse=True)``.
-        kernel_options: Accepted for PyTorch's sake.
-        return_aux: The other results to return.
+        kernel_options: Accepted for compatibility.
+        return_aux: The optional results to return.
 
     Returns:
         ``(B, Hq, L, Ev)``; with ``return_aux`` an `AuxOutput` too, whose ``max_scores`` take no
         gradient.
 
     Raises:
-        ValueError: The shapes do not fit each other, or the mask.
-        NotImplementedError: A tensor has not four dimensions.
+        ValueError: The shapes do not match each other, or do not match the mask.
+        NotImplementedError: A tensor does not have four dimensions.
         RuntimeError: The mask is a slice of another one, or on another device.
 
     >>> import flambeau
@@ -97,7 +97,7 @@ def flex_attention(
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = _scores(query, key, factor, score_mod, mask.mask_mod)
     greatest = scores.detach().amax(-1, keepdim=True)
-    # A query that sees nothing has no greatest score to subtract, and its gradients are zero.
+    # A query without keys has no greatest score to subtract, and its gradients are zero.
     is_blind = ops.isneginf(greatest)
     safe = ops.where(is_blind, 0.0, scores)
     weights = ops.where(is_blind, 0.0, safe.softmax(-1))
@@ -114,7 +114,7 @@ def flex_attention(
 def _scores(
     query: Any, key: Any, scale: float, score_mod: Any, mask_mod: Callable[..., Any]
 ) -> Any:
-    """The scores, changed, and minus infinity where the mask hides a key."""
+    """The modified scores, and minus infinity where the mask hides a key."""
     working = dtypes.float64 if query.dtype is dtypes.float64 else dtypes.float32
     scores = (query.to(working) @ key.to(working).mT) * scale
     places = positions(scores.shape, scores.device)

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.kernel import Kernel
-from flambeau.core.pushing import push
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture, lifted
-from flambeau.core.upload import beside
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.kernels.pushing import push
+from flambeau.core.tape.transform import Capture, lifted
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import beside
 from flambeau.func import recorded
 from flambeau.func.reverse import chosen, jacrev, require_real
 from flambeau.func.tree import LEAF, as_tensor, flatten, flatten_as, unflatten
@@ -33,8 +33,8 @@ def jvp(
     """The value of a function, and the product of its Jacobian with vectors.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
-            that and anything else.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors; with ``has_aux`` a pair
+            of this output and any other value.
         primals: The tuple of its arguments, Tensors or nested tuples, lists or dicts of them.
         tangents: For each Tensor in ``primals`` one of its shape, in the same structure.
         strict: Refuse outputs that do not depend on the primals.
@@ -46,8 +46,8 @@ def jvp(
 
     Raises:
         RuntimeError: The tangents do not have the structure or shapes of the primals; the output
-            holds something else than Tensors, or what ``strict`` refuses.
-        ValueError: The primals hold something else than Tensors.
+            holds objects other than Tensors, or fails the ``strict`` check.
+        ValueError: The primals hold other objects than Tensors.
 
     >>> import flambeau
     >>> from flambeau.func import jvp
@@ -78,10 +78,10 @@ class _Pushed:
         primals: The Tensors in the primals.
         tangents: The Tensors in the tangents.
         structure: The structure of the output.
-        outputs: How many Tensors are in it.
-        aux_structure: The structure of the rest.
-        aux_leaves: For each leaf of the rest ``None`` if it is a Tensor, else a tuple that holds
-            it.
+        outputs: The number of Tensors in the output.
+        aux_structure: The structure of the auxiliary output.
+        aux_leaves: For each leaf of the auxiliary output ``None`` if it is a Tensor, else a tuple
+            that holds the leaf.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Pushed:
         self.aux_leaves: list[Any] = []
 
     def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
-        """The arrays of outputs, tangents and the rest; see `recorded.run`."""
+        """The arrays of outputs, tangents and auxiliary output; see `recorded.run`."""
         split = len(self.primals)
         function = functools.partial(self._call, capture, Descent())
         outputs, tangents, aux = push(function, tuple(arrays[:split]), tuple(arrays[split:]))
@@ -194,11 +194,12 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of a function, and its linear approximation there.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors.
         primals: Its arguments.
 
     Returns:
-        ``(output, jvp_fn)``; ``jvp_fn`` takes one tangent per primal and gives the output's.
+        ``(output, jvp_fn)``; ``jvp_fn`` takes one tangent per primal and returns the output's
+        tangent.
     """
     output = func(*primals)
 
@@ -211,23 +212,24 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
 def jacfwd(
     func: _Function, argnums: _Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> _Function:
-    """A function that gives the Jacobian of ``func``, by one tangent per element of the input.
+    """A function that computes the Jacobian of ``func``, with one tangent per element of the input.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
-            that and anything else.
-        argnums: Which positional argument to differentiate by, or a tuple of such places.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors; with ``has_aux`` a pair
+            of this output and any other value.
+        argnums: The index of the positional argument to differentiate with respect to, or a tuple
+            of indices.
         has_aux: See ``func``.
-        randomness: What drawing random numbers in ``func`` means; see `vmap`.
+        randomness: The treatment of random numbers in ``func``; see `vmap`.
 
     Returns:
-        A function of the same arguments that gives, in the structure of the output, in the
-        structure of the argument, Tensors of shape ``[*output.shape, *input.shape]``; with
-        ``has_aux`` a tuple of that and the rest.
+        A function of the same arguments. Its result has the structure of the output, nested with
+        that of the argument, with Tensors of shape ``[*output.shape, *input.shape]``; with
+        ``has_aux`` it is a pair of this result and the auxiliary output.
 
     Raises:
-        ValueError: The arguments hold something else than Tensors.
-        RuntimeError: The outputs hold something else than Tensors, an argument does not exist, or
+        ValueError: The arguments hold objects other than Tensors.
+        RuntimeError: The outputs hold other objects than Tensors, an argument does not exist, or
             inputs or outputs are complex.
 
     >>> import flambeau
@@ -269,7 +271,7 @@ def jacfwd(
 
 
 def _joint_basis(primals: Sequence[Tensor]) -> list[Tensor]:
-    """For each primal, stacked tangents; together they run through all elements of all primals."""
+    """For each primal, stacked tangents that together form a basis of all primals."""
     sizes = [each.numel() for each in primals]
     rows = np.eye(sum(sizes))
     found, start = [], 0
@@ -282,7 +284,7 @@ def _joint_basis(primals: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _blocks(columns: Any, primals: Sequence[Tensor]) -> list[Tensor]:
-    """The part of each primal in a Jacobian whose last dimension runs through all of them."""
+    """The parts of a Jacobian for each primal; its last dimension covers all primals."""
     parts = columns.split([each.numel() for each in primals], -1)
     lead = tuple(columns.shape)[:-1]
     return [
@@ -291,11 +293,12 @@ def _blocks(columns: Any, primals: Sequence[Tensor]) -> list[Tensor]:
 
 
 def hessian(func: _Function, argnums: _Argnums = 0) -> _Function:
-    """A function that gives the Hessian of ``func``: `jacfwd` of `jacrev`.
+    """A function that computes the Hessian of ``func``: `jacfwd` of `jacrev`.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them.
-        argnums: Which positional argument to differentiate by, or a tuple of such places.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors.
+        argnums: The index of the positional argument to differentiate with respect to, or a tuple
+            of indices.
 
     >>> import flambeau
     >>> from flambeau.func import hessian

@@ -9,20 +9,20 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.core.inside import transformation
-from flambeau.core.modes import inference_mode, modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture
+from flambeau.core.support.modes import inference_mode, modes
+from flambeau.core.tape.transform import Capture
+from flambeau.core.values.inside import transformation
+from flambeau.core.values.tensor import Tensor
 from flambeau.func.attributes import kept_attributes
 from flambeau.func.tree import as_tensor, flatten, map_tensors
 from flambeau.nn.module import Module
 from flambeau.nn.utils import stateless
-from flambeau.ops.shape import stack
+from flambeau.ops.shapes.shape import stack
 
 __all__ = ["functional_call", "stack_module_state"]
 
 _Values = dict[str, Any]
-# For each name the table that it stands in, and its name there.
+# For each name the table that holds it, and its key in the table.
 _Places = dict[str, tuple[dict[str, Any], str]]
 
 
@@ -35,40 +35,40 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in the place of its parameters and buffers.
+    """Call a module with other tensors in place of its parameters and buffers.
 
-    The module itself is as before afterwards, also if the call raises. A value that is a Tensor and
-    that the module writes in place, such as a running mean, is changed for the caller; one that the
-    module assigns again (``self.steps = self.steps + 1``) is put into the caller's dictionary.
+    The module itself is unchanged afterwards, also if the call raises. If the module writes to a
+    given Tensor in place, as to a running mean, the caller's Tensor changes; if it assigns a new
+    value (``self.steps = self.steps + 1``), the value is stored in the caller's dictionary.
 
-    Given `jax.Array`s, in the dictionaries or as arguments, it gives `jax.Array`s back, so that it
-    can be used in functions that `jax.jit`, `jax.grad` and `jax.vmap` transform. A `jax.Array`
-    cannot change, so what the module writes to must be given as a Tensor there, one that came into
-    the function as an argument: Tensors are nodes of JAX's trees, so that the function that is
-    passed to `jax.jit` can take and return them. Random numbers are drawn there under
-    `flambeau.random.key_scope` only.
+    Given `jax.Array`s, in the dictionaries or as arguments, it returns `jax.Array`s, so that
+    functions under `jax.jit`, `jax.grad` and `jax.vmap` can use it. A `jax.Array` is immutable, so
+    buffers that the module writes to must be Tensors there, passed as arguments of the transformed
+    function: Tensors are nodes of JAX's trees, so a function under `jax.jit` can take and return
+    them. Random numbers are drawn there only under `flambeau.random.key_scope`.
 
     Args:
         module: The module to call.
         parameter_and_buffer_dicts: New values by name, as `Module.named_parameters` and
-            `Module.named_buffers` name them, in one dictionary or several. What is not named keeps
-            its own value.
+            `Module.named_buffers` name them, in one dictionary or several. Tensors that are not
+            named keep their own values.
         args: The positional arguments: a tuple, or a single one.
         kwargs: The keyword arguments.
-        tie_weights: A new value of a shared tensor is the value under its other names too.
+        tie_weights: A new value of a shared tensor applies to its other names too.
         strict: Names must be exactly those of the module.
 
     Returns:
-        What the module returns.
+        The module's result.
 
     Raises:
         ValueError: A name is in several dictionaries, tied names get different values, or there are
             no dictionaries.
         RuntimeError: Names are missing or unknown and ``strict`` is set; the module changes a value
-            that is a `jax.Array`, or inside a transformation a tensor or attribute of its own.
+            given as a `jax.Array`, or, inside a transformation, changes a tensor or attribute of
+            its own.
         AttributeError: A name leads through a submodule that does not exist.
-        TypeError: A value is neither a Tensor nor a `jax.Array`, or a name belongs to something
-            else.
+        TypeError: A value is neither a Tensor nor a `jax.Array`, or a name belongs to another kind
+            of member.
 
     >>> import flambeau, jax
     >>> from flambeau import nn
@@ -145,7 +145,7 @@ def _own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _tied_groups(module: Module, tie_weights: bool = True) -> dict[str, tuple[str, ...]]:
-    """For each name of a tensor, all names of that tensor; itself alone without ``tie_weights``."""
+    """For each name of a tensor, all its names; only the name itself without ``tie_weights``."""
     if not tie_weights:
         return {name: (name,) for name, _ in _own_tensors(module)}
     names: dict[int, list[str]] = {}
@@ -187,7 +187,7 @@ def _with_tied(module: Module, values: _Values) -> _Values:
 
 @contextlib.contextmanager
 def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[_Places]:
-    """Put values in the place of tensors of a module, for the time of the block; gives the places.
+    """Replace tensors of a module inside the block; yields the places.
 
     Args:
         module: The module.
@@ -196,11 +196,13 @@ def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[_Plac
     """
     places = {name: _place(module, name) for name in values}
     if modes.trace is not None:
-        # The guard of the program must see the module's own tensors, not these.
+        # The program's guard must check the module's own tensors, not these.
         for each in module.modules():
             modes.trace.enter(each)
+            modes.trace.touch(each._parameters)
+            modes.trace.touch(each._buffers)
     before: list[tuple[dict[str, Any], str, Any]] = []
-    # Not the module's own way, which would tell all compiled programs of a change.
+    # Not by the module's own assignment, which would invalidate all compiled programs.
     try:
         for (table, name), value in zip(places.values(), values.values(), strict=True):
             before.append((table, name, table.get(name, _ABSENT)))
@@ -216,7 +218,7 @@ def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[_Plac
 
 
 def _hand_back(places: _Places, values: _Values, dicts: Any) -> None:
-    """Put what a module has assigned in the place of Tensors into the caller's dictionaries."""
+    """Store the Tensors that a module has assigned in the caller's dictionaries."""
     for given in (dicts,) if isinstance(dicts, Mapping) else dicts:
         if not isinstance(given, MutableMapping):
             continue
@@ -228,7 +230,7 @@ def _hand_back(places: _Places, values: _Values, dicts: Any) -> None:
 
 
 def _check_unchanged(places: _Places, values: _Values, fixed: set[str]) -> None:
-    """Fail if what a module has done to its values would be lost with them."""
+    """Fail if changes of the module to its values would be lost."""
     lost = [
         name
         for (name, (table, last)), value in zip(places.items(), values.values(), strict=True)
@@ -247,7 +249,7 @@ _ABSENT = object()
 
 
 def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
-    """The table that a name of a tensor stands in, and its name there."""
+    """The table that holds a named tensor, and its key in the table."""
     path, _, last = name.rpartition(".")
     owner = module.get_submodule(path)
     for table in (owner._parameters, owner._buffers):
@@ -263,7 +265,7 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _is_transformed(leaves: list[Any]) -> bool:
-    """Whether the call is part of a function that JAX itself transforms."""
+    """Whether the call is inside a function that JAX itself transforms."""
     if transformation() is not None or modes.trace is not None:
         return False
     arrays = (each._cell.array if isinstance(each, Tensor) else each for each in leaves)
@@ -274,7 +276,8 @@ def _is_transformed(leaves: list[Any]) -> bool:
 def _inside_jax() -> Iterator[None]:
     """The inside of a function that JAX transforms.
 
-    Gradients are JAX's there, so nothing is recorded, and no_grad must be said in its terms.
+    JAX computes the gradients there, so the tape records nothing, and no_grad must stop JAX's
+    gradients.
     """
     capture = Capture()
     capture.differentiated = modes.grad_enabled
@@ -286,14 +289,14 @@ def _inside_jax() -> Iterator[None]:
 def stack_module_state(
     models: Sequence[Module],
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and buffers of models of one kind, stacked, for `vmap` over the models.
+    """The parameters and buffers of models with one structure, stacked, for `vmap` over the models.
 
     Args:
         models: Modules of the same class and structure, all training or none.
 
     Returns:
-        Parameters and buffers by name, each with a leading dimension that runs through the models.
-        The parameters are leaves.
+        Parameters and buffers by name, each with a leading dimension over the models. The
+        parameters are leaves.
 
     Raises:
         RuntimeError: There are no models, their classes, modes or shapes differ, or a parameter

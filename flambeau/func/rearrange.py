@@ -1,4 +1,4 @@
-"""`rearrange`: reshaping and permuting by the names of dimensions.
+"""`rearrange`: reshaping and permuting by named dimensions.
 
 The notation is that of einops (https://einops.rocks), as `torch.func.rearrange` takes it.
 """
@@ -10,16 +10,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops.shape import stack
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.shapes.shape import stack
 
 __all__ = ["rearrange"]
 
-# One dimension of a side of a pattern: the names of what it is made of, none for a dimension of 1.
+# One dimension of one side of a pattern: the names of its factors, none for a dimension of 1.
 _Group = tuple[str, ...]
 _TOKEN = re.compile(r"\.\.\.|[()]|\w+|\S")
 _REST = "..."
-# Only on the right may it be joined.
+# It may be merged only on the right side.
 _JOINED_REST = re.compile(r"\(\s*\.\.\.\s*\)")
 
 
@@ -28,14 +28,14 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
 
     Args:
         tensor: The tensor; several of one shape are stacked first.
-        pattern: Names of the dimensions as they are, ``->``, and as they are to be. A dimension in
-            parentheses is made of several, ``...`` stands for any number of them, and ``1`` or
-            ``()`` for a dimension of size 1.
-        axes_lengths: The sizes of dimensions that the shape of the tensor does not tell.
+        pattern: The names of the input's dimensions, ``->``, and the names of the result's.
+            Parentheses merge several dimensions into one, ``...`` means any number of dimensions,
+            and ``1`` or ``()`` a dimension of size 1.
+        axes_lengths: The sizes of dimensions that do not follow from the shape of the tensor.
 
     Raises:
-        ValueError: The pattern is not understood, has a name on one side only or twice, or does not
-            fit the shape.
+        ValueError: The pattern is invalid, has a name on one side only or twice, or does not fit
+            the shape.
 
     >>> import flambeau
     >>> from flambeau.func import rearrange
@@ -125,7 +125,7 @@ def _check_names(
 def _without_rest(
     left: list[_Group], right: list[_Group], ndim: int, pattern: str
 ) -> tuple[list[_Group], list[_Group]]:
-    """Both sides with a name for each dimension that ``...`` stands for."""
+    """Both sides with a name for each dimension in ``...``."""
     has_rest = (_REST,) in left
     missing = ndim - len(left) + has_rest
     if missing < 0 or (missing and not has_rest):

@@ -1,7 +1,7 @@
 """A transformation of a function as one operator on the tape.
 
-A transformation computes arrays from arrays. Where gradients are wanted, of its arguments or of
-tensors that its function takes from outside, it is recorded as one node whose gradient is JAX's.
+A transformation computes arrays from arrays. If its arguments, or tensors that its function
+captures, require gradients, it is recorded as one node whose gradient is JAX's.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from flambeau.core import tape
-from flambeau.core.cell import is_abstract
-from flambeau.core.dual import suspended, tangent_of
-from flambeau.core.kernel import INEXACT, Kernel, pull_back
-from flambeau.core.modes import enable_grad, modes, no_grad
-from flambeau.core.node import Edge, Node
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture, lifted
-from flambeau.core.upload import beside
+from flambeau.core.kernels.kernel import INEXACT, Kernel, pull_back
+from flambeau.core.support.modes import enable_grad, modes, no_grad
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.node import Edge, Node
+from flambeau.core.tape.transform import Capture, lifted
+from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.dual import suspended, tangent_of
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import beside
 from flambeau.random.drawing import Descent
 
 Arrays = tuple[Any, ...]
@@ -31,12 +31,11 @@ def run(
     tensors: Sequence[Tensor],
     drawn: list[Any] | None = None,
 ) -> Any:
-    """Compute a transformation on tensors, recording it where a gradient is wanted.
+    """Compute a transformation on tensors, recording it if a gradient is wanted.
 
     Args:
-        compute: Takes the tensors' arrays, and a `Capture` that it must be in while it runs the
-            user's function; gives a tuple of arrays. It is run a second time if gradients are to
-            flow.
+        compute: Takes the tensors' arrays, and a `Capture` that it must enter around the user's
+            function; returns a tuple of arrays. It runs a second time if gradients are needed.
         tensors: The arguments.
         drawn: The random numbers to draw in the function; by default new ones.
 
@@ -81,9 +80,9 @@ def record(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[T
     """Compute a function of arrays on tensors, as one node of the tape.
 
     Args:
-        function: Takes one array per source; gives a tuple of arrays.
-        sources: Tensors whose gradients are wanted where they require grad. If some of them are
-            dual tensors, the results are.
+        function: A function of one array per source that returns a tuple of arrays.
+        sources: Tensors, which get gradients if they require grad. If some of them are dual
+            tensors, the results are too.
     """
     level = modes.dual
     if level is None:
@@ -129,7 +128,7 @@ class TransformBackward(Node):
 
     Attributes:
         function: See `record`.
-        values: What it was computed on.
+        values: The values that it was computed from.
         vjp: JAX's vjp function of its inexact results.
         avals: For each result its shape and dtype, ``None`` if it takes no gradient.
     """

@@ -1,7 +1,7 @@
 """Reverse-mode transformations: `grad`, `vjp`, `jacrev`.
 
-The function runs on the tape, on its own copies of the arguments, so everything in it means what it
-means elsewhere: no_grad, detach, hooks, custom Functions, and decisions that depend on values.
+The function runs on the tape, on its own copies of the arguments, so no_grad, detach, hooks, custom
+Functions, and control flow that depends on values work as usual.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.autograd.backward import grad as tape_gradients
-from flambeau.core import tape
-from flambeau.core.dual import copy_tangent
-from flambeau.core.modes import enable_grad, inference_mode, modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Inside, lifted
-from flambeau.core.upload import beside
+from flambeau.core.support.modes import enable_grad, inference_mode, modes
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.transform import Inside, lifted
+from flambeau.core.values.dual import copy_tangent
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import beside
 from flambeau.func.tree import Structure, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
 
@@ -29,7 +29,7 @@ _Argnums = int | tuple[int, ...]
 
 
 def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
-    """The places of the arguments to differentiate by.
+    """The indices of the arguments to differentiate with respect to.
 
     Raises:
         RuntimeError: There is no such argument, or one is named twice; or ``argnums`` is neither a
@@ -52,10 +52,10 @@ def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def require_real(name: str, kind: str, tensors: Sequence[Tensor]) -> None:
-    """Fail if there are complex numbers, whose derivatives are no Jacobian.
+    """Fail on complex numbers, whose derivatives form no Jacobian.
 
     Raises:
-        RuntimeError: There are.
+        RuntimeError: There are complex numbers.
     """
     for place, each in enumerate(tensors):
         if each.is_complex():
@@ -73,14 +73,14 @@ class Differentiated:
         func: The function.
         args: Its arguments.
         kwargs: Its keyword arguments.
-        argnums: Which positional arguments to differentiate by.
+        argnums: The positional arguments to differentiate with respect to.
 
     Attributes:
         inputs: The copies, flat.
-        returned: What the function gave.
+        returned: The function's result.
 
     Raises:
-        ValueError: One of these arguments holds something else than Tensors.
+        ValueError: One of these arguments holds objects other than Tensors.
         RuntimeError: One of them is neither floating point nor complex.
     """
 
@@ -103,7 +103,7 @@ class Differentiated:
         copies = unflatten(self.structure, self.inputs)
         for place, copy in zip(argnums, copies, strict=True):
             given[place] = copy
-        # Inference mode around the transformation would hide everything from it.
+        # Inference mode around the transformation would hide the recording.
         with Inside(), inference_mode(False):
             self.returned: Any = func(*given, **kwargs)
 
@@ -123,17 +123,17 @@ class Differentiated:
             with enable_grad():
                 (copy,), _ = tape.identity_node((source,))
             return copy
-        # In a Cell of its own: whatever transformation runs must take the copy for its own.
+        # In a Cell of its own: every running transformation must treat the copy as made inside it.
         copy = Tensor._wrap(source._read())
         copy._requires_grad = True
         copy_tangent(source, copy)
         return copy
 
     def split_aux(self) -> tuple[Any, Any]:
-        """The value and what came with it.
+        """The value and the auxiliary output.
 
         Raises:
-            RuntimeError: The function did not return two things.
+            RuntimeError: The function did not return a pair.
         """
         if not isinstance(self.returned, tuple) or len(self.returned) != 2:
             raise RuntimeError(
@@ -143,7 +143,7 @@ class Differentiated:
         return self.returned
 
     def leads_outside(self, outputs: Sequence[Tensor]) -> bool:
-        """Whether outputs depend on more that requires grad than the copies."""
+        """Whether outputs depend on other tensors that require grad than the copies."""
         if not self.recording:
             return False
         own = {id(each) for each in self.inputs}
@@ -166,7 +166,7 @@ class Differentiated:
     def gradients(
         self, outputs: Sequence[Tensor], cotangents: Any, create_graph: bool
     ) -> list[Tensor]:
-        """The gradients by the copies, zeros where there is no dependence."""
+        """The gradients with respect to the copies, zeros where there is no dependence."""
         pairs = list(zip(outputs, cotangents or [None] * len(outputs), strict=True))
         taking = [pair for pair in pairs if pair[0].requires_grad]
         if not taking:
@@ -180,7 +180,7 @@ class Differentiated:
         return list(found)
 
     def outward(self, value: Any, recorded: bool) -> Any:
-        """The function's results, as the caller gets them: without the copies' history."""
+        """The function's results for the caller: without the copies' history."""
         if recorded:
             return value
         leaves, structure = flatten(value)
@@ -197,23 +197,22 @@ def _zeros(like: Tensor) -> Tensor:
 def grad_and_value(
     func: _Function, argnums: _Argnums = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function that gives the gradient of ``func``, and its value.
+    """A function that computes the gradient of ``func``, and its value.
 
     Args:
-        func: Gives a Tensor of one element and no dimensions; with ``has_aux`` a tuple of that and
-            anything else.
-        argnums: Which positional argument to differentiate by, or a tuple of such places. An
-            argument may be a nested tuple, list or dict of Tensors.
+        func: Returns a 0-d Tensor; with ``has_aux`` a pair of it and any other value.
+        argnums: The index of the positional argument to differentiate with respect to, or a tuple
+            of indices. An argument may be a nested tuple, list or dict of Tensors.
         has_aux: See ``func``.
 
     Returns:
         A function of the same arguments that gives ``(gradient, value)``, or with ``has_aux``
-        ``(gradient, (value, aux))``. The gradient has the structure of the argument; for a tuple
-        of places it is a tuple. All can be differentiated further.
+        ``(gradient, (value, aux))``. The gradient has the structure of the argument; for a tuple of
+        indices it is a tuple. All can be differentiated further.
 
     Raises:
-        RuntimeError: ``func`` gives something else, or an argument does not exist.
-        ValueError: An argument to differentiate by holds something else than Tensors.
+        RuntimeError: ``func`` returns another value, or an argument does not exist.
+        ValueError: An argument to differentiate with respect to holds objects other than Tensors.
     """
 
     @functools.wraps(func)
@@ -259,21 +258,20 @@ def value_and_grad(
 
 
 def grad(func: _Function, argnums: _Argnums = 0, has_aux: bool = False) -> _Function:
-    """A function that gives the gradient of ``func``.
+    """A function that computes the gradient of ``func``.
 
     Args:
-        func: Gives a Tensor of one element and no dimensions; with ``has_aux`` a tuple of that and
-            anything else.
-        argnums: Which positional argument to differentiate by, or a tuple of such places. An
-            argument may be a nested tuple, list or dict of Tensors.
+        func: Returns a 0-d Tensor; with ``has_aux`` a pair of it and any other value.
+        argnums: The index of the positional argument to differentiate with respect to, or a tuple
+            of indices. An argument may be a nested tuple, list or dict of Tensors.
         has_aux: See ``func``.
 
     Returns:
-        A function of the same arguments that gives the gradient, or ``(gradient, aux)``.
+        A function of the same arguments that returns the gradient, or ``(gradient, aux)``.
 
     Raises:
-        RuntimeError: ``func`` gives something else, or an argument does not exist.
-        ValueError: An argument to differentiate by holds something else than Tensors.
+        RuntimeError: ``func`` returns another value, or an argument does not exist.
+        ValueError: An argument to differentiate with respect to holds objects other than Tensors.
 
     >>> import flambeau
     >>> from flambeau.func import grad
@@ -294,20 +292,20 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...
     """The value of a function, and the product of vectors with its Jacobian.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
-            that and anything else.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors; with ``has_aux`` a pair
+            of this output and any other value.
         primals: Its arguments, Tensors or nested tuples, lists or dicts of them.
         has_aux: See ``func``.
 
     Returns:
         ``(output, vjp_fn)``, with ``has_aux`` ``(output, vjp_fn, aux)``. ``vjp_fn`` takes
-        cotangents in the structure of the output, one argument each if that is a tuple, and gives
-        a tuple with the gradient of each primal.
+        cotangents in the structure of the output, as separate arguments if the output is a tuple,
+        and returns a tuple with the gradient of each primal.
 
     Raises:
-        RuntimeError: The output holds something else than Tensors, or the cotangents do not have
-            its structure or shapes.
-        ValueError: The primals hold something else than Tensors.
+        RuntimeError: The output holds objects other than Tensors, or the cotangents do not have its
+            structure or shapes.
+        ValueError: The primals hold other objects than Tensors.
 
     >>> import flambeau
     >>> from flambeau.func import vjp
@@ -364,24 +362,25 @@ def _checked_cotangents(
 def jacrev(
     func: _Function, argnums: _Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> _Function:
-    """A function that gives the Jacobian of ``func``, by one backward per element of the output.
+    """A function that computes the Jacobian of ``func``, with one backward per output element.
 
     Args:
-        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
-            that and anything else.
-        argnums: Which positional argument to differentiate by, or a tuple of such places.
+        func: Returns a Tensor or a nested tuple, list or dict of Tensors; with ``has_aux`` a pair
+            of this output and any other value.
+        argnums: The index of the positional argument to differentiate with respect to, or a tuple
+            of indices.
         has_aux: See ``func``.
-        chunk_size: How many rows to compute together; by default all.
+        chunk_size: The number of rows to compute together; by default all.
 
     Returns:
-        A function of the same arguments that gives, in the structure of the output, in the
-        structure of the argument, Tensors of shape ``[*output.shape, *input.shape]``; with
-        ``has_aux`` a tuple of that and the rest.
+        A function of the same arguments. Its result has the structure of the output, nested with
+        that of the argument, with Tensors of shape ``[*output.shape, *input.shape]``; with
+        ``has_aux`` it is a pair of this result and the auxiliary output.
 
     Raises:
-        ValueError: ``chunk_size`` is not positive, or the arguments hold something else than
+        ValueError: ``chunk_size`` is not positive, or the arguments hold objects other than
             Tensors.
-        RuntimeError: The outputs hold something else than Tensors, an argument does not exist, or
+        RuntimeError: The outputs hold other objects than Tensors, an argument does not exist, or
             inputs or outputs are complex.
 
     >>> import flambeau
@@ -409,7 +408,7 @@ def jacrev(
                     call.gradients((output,), (cotangent,), modes.grad_enabled and outside)
                 )
 
-            # All code that draws random numbers has run already.
+            # All code that draws random numbers has already run.
             mapped = vmap(row, randomness="same", chunk_size=chunk_size)
             return [
                 block.reshape((*output.shape, *source.shape))
@@ -427,7 +426,7 @@ def jacrev(
 
 
 def basis(tensor: Tensor) -> Tensor:
-    """All tensors of this shape and dtype with one element 1 and the others 0, stacked."""
+    """All tensors of this shape and dtype that are 1 at one element and 0 elsewhere, stacked."""
     size = tensor.numel()
     rows = np.eye(size, dtype=tensor.dtype.numpy).reshape((size, *tensor.shape))
     return Tensor._wrap(beside(rows, tensor._read()))

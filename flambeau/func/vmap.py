@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture, lifted
-from flambeau.core.writing import put
+from flambeau.core.operators.writing import put
+from flambeau.core.tape.transform import Capture, lifted
+from flambeau.core.values.tensor import Tensor
 from flambeau.func import recorded
 from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
-from flambeau.ops.shape import cat, stack
+from flambeau.ops.shapes.shape import cat, stack
 from flambeau.random.drawing import Descent, Drawing
 
 __all__ = ["vmap"]
@@ -33,24 +33,24 @@ def vmap(
     """A function that applies ``func`` to every example of a batch at once.
 
     Args:
-        func: Takes and gives Tensors without the batch dimension, or nested tuples, lists and dicts
-            of them. Decisions in it cannot depend on the values of its arguments.
-        in_dims: Which dimension of the positional arguments is the batch: a number for all, or a
-            tuple in their structure, with ``None`` for what is the same for every example. Keyword
-            arguments are the same for every example.
-        out_dims: Where the batch dimension goes in the outputs: a number for all, or a tuple in
-            their structure, with ``None`` for what does not depend on the example.
-        randomness: What drawing random numbers in ``func`` means: ``"error"`` forbids it,
+        func: Takes and returns Tensors without the batch dimension, or nested tuples, lists and
+            dicts of them. Its control flow cannot depend on the values of its arguments.
+        in_dims: The batch dimension of the positional arguments: a number for all, or a tuple in
+            their structure, with ``None`` for arguments that are the same for every example.
+            Keyword arguments are the same for every example.
+        out_dims: The batch dimension of the outputs: a number for all, or a tuple in their
+            structure, with ``None`` for outputs that do not depend on the example.
+        randomness: The treatment of random numbers in ``func``: ``"error"`` forbids them,
             ``"same"`` draws once for all examples, ``"different"`` runs ``func`` on one example
             after another.
-        chunk_size: How many examples to run at once; by default all.
+        chunk_size: The number of examples to run at once; by default all.
 
     Returns:
         A function of the same arguments with a batch dimension each.
 
     Raises:
         ValueError: The dimensions do not fit the arguments or outputs, batch sizes differ, or an
-            output is no Tensor.
+            output is not a Tensor.
         RuntimeError: An unknown ``randomness``; or ``func`` needs a value, or writes in place to a
             tensor from outside.
 
@@ -81,9 +81,9 @@ class _Batch:
 
     Attributes:
         leaves: The leaves of the arguments.
-        dims: The batch dimension of each, ``None`` for those without.
-        size: How many examples there are.
-        drawn: The random numbers that the examples share, once they are drawn.
+        dims: The batch dimension of each leaf; ``None`` for a leaf without one.
+        size: The number of examples.
+        drawn: The random numbers that the examples share, once drawn.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class _Batch:
         self.drawn: list[Any] | None = None
 
     def call(self, parts: Sequence[Tensor]) -> Any:
-        """``func`` with these in the place of the mapped leaves."""
+        """``func`` applied to these values in place of the mapped leaves."""
         leaves = list(self.leaves)
         for place, part in zip(self.mapped, parts, strict=True):
             leaves[place] = part
@@ -161,7 +161,7 @@ class _Mapped:
     """One run of a mapped function through `jax.vmap`.
 
     Attributes:
-        structure: The structure of what it gave.
+        structure: The structure of the result.
         out_dims: The batch dimension of each output.
         written: Which mapped arguments it wrote in place; their new values follow the outputs.
         drawn: The random numbers that it drew.
@@ -261,7 +261,7 @@ def _output_dims(out_dims: Any, outputs: Sequence[Any], structure: Structure) ->
     """The batch dimension of each output.
 
     Raises:
-        ValueError: ``out_dims`` does not fit the outputs, or one of them is no Tensor.
+        ValueError: ``out_dims`` does not fit the outputs, or one of them is not a Tensor.
     """
     if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
         out_dims = out_dims[0]

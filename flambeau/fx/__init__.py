@@ -1,8 +1,18 @@
-"""Programs as graphs: tracing modules, changing what they compute, and running the result.
+"""Programs as graphs: tracing, transforming and running modules.
 
 `symbolic_trace` turns a module or function into a `GraphModule`, whose `Graph` is a list of `Node`
-that can be examined and changed. `Interpreter` runs a graph node by node, `Transformer` makes
-another of it, `replace_pattern` replaces parts of it.
+that can be examined and changed. `Interpreter` runs a graph node by node, `Transformer` produces a
+new graph, `replace_pattern` replaces parts of it. May import `core`, `ops`, `nn` and `rare`.
+
+- `proxy.py`: a `Proxy` is not a tensor. It stands for one by ``__torch_function__``, so functions
+  that meet one record the call. Operators check for it in the second half of dispatch, also in the
+  place of a number; other functions check while proxies are expected
+  (`core/operators/function_modes.py`).
+- `tracer.py`: while a module is traced, `Module.__call__` and `Module.__getattr__` belong to the
+  tracer, in its thread.
+- `codegen.py` writes a graph as Python, with the public names of functions (`names.py`). A
+  `GraphModule` has a class of its own whose ``forward`` is that code, so compiled functions see it
+  change as that of any class.
 """
 
 from flambeau._absent import Absent as _Absent

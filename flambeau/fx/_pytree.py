@@ -1,4 +1,4 @@
-"""Taking a function's arguments apart as it was traced with them."""
+"""Flattening a function's arguments with the structure that they were traced with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def tree_flatten_spec(pytree: Any, spec: TreeSpec) -> list[Any]:
     """The leaves of ``pytree``, which must have the structure ``spec``.
 
     Raises:
-        RuntimeError: Its structure is another one.
+        RuntimeError: The structure differs from ``spec``.
     """
     leaves, found = tree_flatten(tuple(pytree))
     if found != spec:

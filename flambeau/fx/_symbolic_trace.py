@@ -23,20 +23,20 @@ __all__ = [
 
 
 def symbolic_trace(root: Any, concrete_args: Any = None) -> GraphModule:
-    """A module that computes what ``root`` does, and shows it as a graph that can be changed.
+    """Trace ``root`` into a module whose graph can be inspected and changed.
 
-    ``root`` is run once, on proxies that record what is done with them; what depends on the values
-    of its inputs, such as ``if x.sum() > 0``, is an error.
+    ``root`` is run once, on proxies that record operations; control flow on the values of its
+    inputs, such as ``if x.sum() > 0``, is an error.
 
     Args:
         root: A module or a function.
-        concrete_args: Values of arguments, by name, that `root` is to be specialized to: the traced
-            function still has these arguments, and checks that they are the same. Lists and
-            dictionaries may hold `PH` for values that are to stay variable.
+        concrete_args: Values of arguments, by name, that `root` is specialized to: the traced
+            function keeps these parameters and checks their values. Lists and dictionaries may
+            contain `PH` for values that remain variable.
 
     Raises:
         TypeError: ``root`` is neither a module nor a Python function.
-        TraceError: It depends on the values of its inputs.
+        TraceError: The control flow depends on the values of the inputs.
 
     >>> import flambeau
     >>> from flambeau import fx, nn

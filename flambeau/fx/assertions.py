@@ -1,8 +1,8 @@
-"""Checks in traced functions of the arguments that they were specialized to."""
+"""Checks of the arguments that a traced function was specialized to."""
 
 from __future__ import annotations
 
-from flambeau.core.overrides import asks
+from flambeau.core.operators.overrides import asks
 
 
 @asks
@@ -11,5 +11,5 @@ def _assert_is_none(value: object, msg: str) -> None:
         raise AssertionError(msg)
 
 
-# Generated code calls it by this name, as PyTorch's does.
+# Generated code refers to this name, like PyTorch's.
 _assert_is_none.__module__ = "flambeau.fx._symbolic_trace"

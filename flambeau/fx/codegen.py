@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from flambeau.core import naming
-from flambeau.core.device import device
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.support import naming
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.names import Namespace, is_reachable, qualified_name, type_text
 from flambeau.fx.node import Node
 from flambeau.fx.operator_texts import inplace_methods, magic_methods
 
 __all__ = ["CodeGen", "PythonCode"]
 
-# Types of `typing` that stand for these.
+# Types of `typing` for these builtins.
 _GENERIC = {
     list: typing.List,  # noqa: UP006
     dict: typing.Dict,  # noqa: UP006
@@ -32,11 +32,11 @@ _GENERIC = {
 
 @dataclass
 class PythonCode:
-    """The code of a graph, and what it refers to.
+    """The code of a graph, and its globals.
 
     Attributes:
         src: A definition of the function ``forward``.
-        globals: The objects that it refers to, by the names that it uses.
+        globals: The objects that the code refers to, by name.
     """
 
     src: str
@@ -44,14 +44,14 @@ class PythonCode:
 
 
 class Predefined(NamedTuple):
-    """A global that all generated code has: the object, and the line that imports it."""
+    """A global of all generated code: the object, and the line that imports it."""
 
     obj: Any
     import_line: str
 
 
 def predefined_globals() -> dict[str, Predefined]:
-    """The globals that all generated code has, by name."""
+    """The globals of all generated code, by name."""
     package = naming.package
     alias = "" if package == "flambeau" else f" as {package}"
     return {
@@ -64,18 +64,18 @@ def predefined_globals() -> dict[str, Predefined]:
 
 
 class CodeGen:
-    """How a graph's inputs and outputs are written; a graph can be given another one."""
+    """The signature and return statement of a graph's code, which can be replaced."""
 
     def __init__(self) -> None:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None
         self._func_name = "forward"
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        """The head of the function.
+        """The signature of the function.
 
         Args:
             free_vars: The parameters, with annotations and defaults.
-            maybe_return_annotation: What follows the parentheses, such as ``" -> int"``.
+            maybe_return_annotation: The return annotation, such as ``" -> int"``.
         """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
@@ -88,15 +88,15 @@ class CodeGen:
         return f"return {(repr_fn or repr)(output_args)}"
 
     def process_inputs(self, *args: Any) -> Any:
-        """The values of the placeholders, of the arguments that the function takes."""
+        """The placeholders' values, from the function's arguments."""
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """The result of the function, from the value of the output node."""
+        """The function's result, from the output node's value."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """Names that the code uses besides, and the objects that they stand for."""
+        """Additional globals of the code."""
         return []
 
     def _gen_python_code(
@@ -114,7 +114,7 @@ class CodeGen:
 
 
 class _Writer:
-    """Writes the statements of a graph, one node after the other."""
+    """Writes the statements of a graph, node by node."""
 
     def __init__(
         self,
@@ -156,21 +156,21 @@ class _Writer:
         return lines
 
     def wrap_statements(self) -> str:
-        """Calls of `wrap`, which tracing the code again needs."""
+        """Calls of `wrap`, which retracing the code needs."""
         if not self.wrapped:
             return ""
         wrap = f"{naming.package}.fx._symbolic_trace.wrap"
         return "\n".join(f'{wrap}("{name}")' for name in self.wrapped)
 
     def add_global(self, hint: str, obj: Any) -> str:
-        """The name by which the code refers to ``obj``."""
+        """Register ``obj`` as a global and return its name."""
         if is_reachable(obj) and obj is not device:
             return qualified_name(obj)
         name = self.namespace.create_name(hint, obj)
         self.globals[name] = obj
         return name
 
-    # One method for each kind of node: its statement, or None if there is nothing to write.
+    # One method for each opcode: its statement, or None.
 
     def _placeholder(self, node: Node) -> str | None:
         default = f" = {self._text(node.args[0])}" if node.args else ""
@@ -227,7 +227,7 @@ class _Writer:
         return ", ".join([*map(self._text, args), *named])
 
     def _text(self, argument: Any) -> str:
-        """An argument as an expression."""
+        """The expression for an argument."""
         if isinstance(argument, tuple):
             if hasattr(argument, "_fields"):
                 kind = self.add_global(qualified_name(type(argument)), type(argument))
@@ -252,7 +252,7 @@ class _Writer:
         return repr(argument)
 
     def _type(self, kind: Any) -> str:
-        """A type as the code writes it."""
+        """The annotation for a type."""
         if isinstance(kind, tuple) and not kind:
             return "()"
         if isinstance(kind, types.UnionType):
@@ -267,7 +267,7 @@ class _Writer:
         return f"{name}[{','.join(map(self._type, members))}]" if members else name
 
     def _comment(self, node: Node) -> list[str]:
-        """Where the node was recorded, unless the node before has the same comment."""
+        """The node's source location, unless the previous node has the same one."""
         where = "No stacktrace found for following nodes"
         if node.stack_trace:
             lines = node.stack_trace.strip().split("\n")
@@ -283,7 +283,7 @@ class _Writer:
 
 
 def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """For each node, the values that no later one uses."""
+    """For each node, the values whose last use it is."""
     seen: set[Node] = set()
     dying: dict[Node, list[Node]] = {}
     for user in reversed(nodes):
@@ -295,7 +295,7 @@ def _last_uses(nodes: list[Node]) -> dict[Node, list[Node]]:
 
 
 def _path(base: str, target: str) -> str:
-    """The attribute of ``base`` at a path, some of whose parts may be numbers."""
+    """The expression for the attribute of ``base`` at a path, whose parts may be numbers."""
     for part in target.split("."):
         base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
     return base
@@ -306,7 +306,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _short_dtype(dtype: Any) -> str:
-    """A dtype in few letters: ``f32``, ``i64``, ``b8``."""
+    """The abbreviation of a dtype: ``f32``, ``i64``, ``b8``."""
     name = str(dtype).rpartition(".")[2]
     letters = name.rstrip("0123456789")
     short = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "b8"}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 from flambeau.fx.codegen import CodeGen, PythonCode
 from flambeau.fx.graph_printing import GraphPrinting
 from flambeau.fx.names import Namespace, name_of_target
@@ -21,7 +21,7 @@ _ABSENT = inspect.Signature.empty
 
 
 class _NodeList:
-    """The nodes of a graph in order. Nodes may be added and erased while it is iterated over."""
+    """The nodes of a graph in order, which may be added and erased during iteration."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -45,7 +45,7 @@ class _NodeList:
 
 
 class _InsertPoint:
-    """Where new nodes go; as a context manager, until the block ends."""
+    """The insert point of new nodes, which is restored at the end of a ``with`` block."""
 
     before: Any
 
@@ -62,9 +62,9 @@ class _InsertPoint:
 
 
 class Graph(GraphPrinting):
-    """A list of `Node`, each a step of one function: its inputs, its calls, its output.
+    """A list of `Node`, the inputs, calls and output of one function.
 
-    `symbolic_trace` makes graphs of modules; one can be made by hand, too:
+    `symbolic_trace` creates graphs from modules; they can also be built by hand:
 
     >>> import flambeau
     >>> from flambeau import fx
@@ -83,7 +83,7 @@ class Graph(GraphPrinting):
         tracer_cls: type[Any] | None = None,
         tracer_extras: dict[str, Any] | None = None,
     ) -> None:
-        # The list is a ring, and the root is where it begins and ends.
+        # The list is a ring that begins and ends at the root.
         self._root = Node(self, "", "root", "", (), {})
         self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
@@ -104,7 +104,7 @@ class Graph(GraphPrinting):
 
     @property
     def nodes(self) -> _NodeList:
-        """The nodes in order. ``reversed`` goes backwards; both allow changes meanwhile."""
+        """The nodes in order, also for ``reversed``; the graph may change during iteration."""
         return _NodeList(self)
 
     def output_node(self) -> Node:
@@ -119,8 +119,8 @@ class Graph(GraphPrinting):
 
         Args:
             op: See `Node`.
-            target: Required for ``"call_function"``; otherwise ``None`` takes all.
-            sort: Without effect; they are always in order.
+            target: Required for ``"call_function"``; otherwise ``None`` matches all.
+            sort: Without effect; the nodes are always in order.
         """
         if op == "call_function" and target is None:
             raise AssertionError("find_nodes(op='call_function') needs a target")
@@ -130,7 +130,7 @@ class Graph(GraphPrinting):
             if node.op == op and (target is None or node.target == target)
         ]
 
-    # Making nodes
+    # Creation of nodes.
 
     def create_node(
         self,
@@ -141,15 +141,15 @@ class Graph(GraphPrinting):
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Make a node and put it at the insert point.
+        """Create a node at the insert point.
 
         Args:
-            op: What the node does; see `Node`.
-            target: What it is about.
+            op: The opcode; see `Node`.
+            target: The target of the operation.
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-            name: What it is named after, instead of the target.
-            type_expr: The type that generated code annotates its value with.
+            name: The base of its name, by default that of the target.
+            type_expr: The annotation of its value in generated code.
         """
         if args and not isinstance(args, tuple):
             raise AssertionError(f"args must be a tuple, got {type(args).__name__}")
@@ -167,10 +167,10 @@ class Graph(GraphPrinting):
         return name_of_target(target)
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = _ABSENT) -> Node:
-        """Make an input.
+        """Create an input.
 
         Args:
-            name: Of the argument.
+            name: The name of the argument.
             type_expr: Its type.
             default_value: Its default; without one, it is required.
         """
@@ -178,7 +178,7 @@ class Graph(GraphPrinting):
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Make a node for a parameter, a buffer or another member of the module.
+        """Create a node that reads a parameter, a buffer or another member of the module.
 
         Args:
             qualified_name: Its path, such as ``"layer1.weight"``.
@@ -199,7 +199,7 @@ class Graph(GraphPrinting):
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Make a call of the submodule whose path is ``module_name``."""
+        """Create a call of the submodule whose path is ``module_name``."""
         if self.owning_module is not None:
             self.owning_module.get_submodule(module_name)
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
@@ -211,7 +211,7 @@ class Graph(GraphPrinting):
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Make a call of a method of ``args[0]``."""
+        """Create a call of a method of ``args[0]``."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
@@ -222,21 +222,21 @@ class Graph(GraphPrinting):
         type_expr: Any = None,
         name: str | None = None,
     ) -> Node:
-        """Make a call of a function."""
+        """Create a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def output(self, result: Argument, type_expr: Any = None) -> Node:
-        """Make the output, which returns ``result``."""
+        """Create the output, which returns ``result``."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(
         self, node: Node, arg_transform: Callable[[Node], Argument] = lambda node: node
     ) -> Node:
-        """Make a copy of a node of this or another graph.
+        """Copy a node of this or another graph.
 
         Args:
             node: The original; its `meta` is copied along.
-            arg_transform: Gives what stands in this graph for a node among its arguments.
+            arg_transform: Maps the nodes among its arguments to nodes of this graph.
         """
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
@@ -246,15 +246,16 @@ class Graph(GraphPrinting):
     def graph_copy(
         self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False
     ) -> Any:
-        """Copy the nodes of ``g``, but for its output, to the insert point.
+        """Copy the nodes of ``g``, except for its output, to the insert point.
 
         Args:
             g: Another graph.
-            val_map: Gets the copy of each node of ``g``. Nodes that it has are not copied.
+            val_map: Is filled with the copy of each node of ``g``. Nodes that are already in it are
+                not copied.
             return_output_node: Return the output node of ``g`` as well.
 
         Returns:
-            What stands here for what ``g`` returns; ``None`` if it has no output.
+            The copy of the result of ``g``; ``None`` if it has no output.
         """
         for node in g.nodes:
             if node in val_map:
@@ -280,22 +281,22 @@ class Graph(GraphPrinting):
     # Changing
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """Put new nodes before ``n``: inside the ``with`` block, or from now on without one.
+        """Set the insert point before ``n``, permanently or for a ``with`` block.
 
         Args:
-            n: A node of the graph; ``None`` is its beginning.
+            n: A node of the graph; ``None`` is the beginning of the graph.
         """
         if n is None:
             return self.inserting_after(self._root)
         return self._inserting(n, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """Put new nodes behind ``n``: inside the ``with`` block, or from now on without one.
+        """Set the insert point after ``n``, permanently or for a ``with`` block.
 
-        Several nodes then come in the opposite order, since each goes directly behind ``n``.
+        Several new nodes end up in reverse order, since each is inserted directly after ``n``.
 
         Args:
-            n: A node of the graph; ``None`` is its end.
+            n: A node of the graph; ``None`` is the end of the graph.
         """
         if n is None:
             return self.inserting_before(self._root)
@@ -307,7 +308,7 @@ class Graph(GraphPrinting):
         return _InsertPoint(self, insert)
 
     def erase_node(self, to_erase: Node) -> None:
-        """Take a node out of the graph.
+        """Erase a node from the graph.
 
         Raises:
             RuntimeError: Other nodes use it, or it belongs to another graph.
@@ -330,11 +331,11 @@ class Graph(GraphPrinting):
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Erase the nodes whose value is not used.
 
-        Writes in place are calls like others: where the result of ``x.add_(1)`` is not used, it is
-        erased. `has_side_effect` names functions whose calls stay.
+        In-place operations count as pure: a call of ``x.add_(1)`` whose result is not used is
+        erased. `has_side_effect` registers functions whose calls are kept.
 
         Args:
-            is_impure_node: Which nodes to keep all the same; by default `Node.is_impure`.
+            is_impure_node: A predicate of nodes to keep in any case; by default `Node.is_impure`.
 
         Returns:
             Whether a node was erased.
@@ -356,8 +357,8 @@ class Graph(GraphPrinting):
         """Check that the graph is well-formed.
 
         Raises:
-            RuntimeError: A node uses one of another graph or one that comes later, has the name of
-                another, or refers to a member that the graph's module does not have.
+            RuntimeError: A node uses a node of another graph or a later one, has a duplicate name,
+                or refers to a member that the graph's module lacks.
         """
         names: set[str] = set()
         seen: set[Node] = set()
@@ -390,10 +391,10 @@ class Graph(GraphPrinting):
         """The graph as Python code.
 
         Args:
-            root_module: What the code calls the module, usually ``"self"``.
-            verbose: Add comments on where nodes were recorded, and the shapes that are known.
+            root_module: The name of the module in the code, usually ``"self"``.
+            verbose: Add comments with source locations and known shapes.
         """
-        # The code's names are unique among its globals, too, so nodes have others there.
+        # Names must be unique among the code's globals, too, so nodes may be renamed there.
         namespace = Namespace()
         shown = {node: node._repr_fn for node in self.nodes}
         for node in shown:
@@ -407,28 +408,28 @@ class Graph(GraphPrinting):
                 node._repr_fn = before
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Let ``codegen`` write the code from now on."""
+        """Set the code generator of the graph."""
         self._codegen = codegen
 
     def process_inputs(self, *args: Any) -> Any:
-        """The values of the placeholders, of the arguments that the generated function takes."""
+        """The placeholders' values, from the generated function's arguments."""
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """The result of the generated function, from the value of the output node."""
+        """The generated function's result, from the output node's value."""
         return self._codegen.process_outputs(out)
 
     def on_generate_code(
         self, make_transformer: Callable[[Any], Callable[[list[str]], list[str]]]
     ) -> AbstractContextManager[None]:
-        """Let a function change the code's lines whenever code is generated.
+        """Register a transformation of the generated code's lines.
 
         Args:
-            make_transformer: Takes the function that does so now, or ``None``, and gives the one
-                that takes its place. It takes and returns the statements of the body.
+            make_transformer: Maps the current transformation, or ``None``, to its replacement,
+                which takes and returns the statements of the body.
 
         Returns:
-            A context manager; at its end the function from before takes its place again.
+            A context manager; at its end the previous transformation is restored.
         """
         codegen = self._codegen
         before = codegen._body_transformer

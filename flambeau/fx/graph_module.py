@@ -1,4 +1,4 @@
-"""Modules that compute what a graph says."""
+"""Modules whose ``forward`` is generated from a graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.world import bump
+from flambeau.core.support.world import bump
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.codegen import PythonCode, predefined_globals
 from flambeau.fx.graph import Graph
 from flambeau.fx.tracer import Tracer
@@ -20,7 +20,7 @@ from flambeau.nn.parameter import Parameter
 
 __all__ = ["GraphModule", "reduce_graph_module"]
 
-#: The entry of a GraphModule's `meta` whose attributes `copy.deepcopy` gives to the copy.
+#: The entry of `meta` whose attributes `copy.deepcopy` copies.
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 
 _PRESERVED = ("_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks")
@@ -28,24 +28,23 @@ _numbers = itertools.count()
 
 
 class GraphModule(Module):
-    """A module made of a `Graph`: its ``forward`` is code that is generated from it.
+    """A module whose ``forward`` is generated from a `Graph`.
 
-    It is a module like others: it has the parameters, buffers and submodules that the graph refers
-    to, trains, and can be compiled. After a change of the graph, `recompile` generates the code
-    again; compiled functions see it.
+    It has the parameters, buffers and submodules that the graph refers to, and can be trained and
+    compiled. After a change of the graph, `recompile` regenerates the code, which compiled
+    functions notice.
 
     Args:
-        root: Where the graph's members come from: a module, whose members become this module's, or
-            a dictionary of them by path.
+        root: The source of the graph's members: a module, or a dictionary of members by path.
         graph: The graph.
-        class_name: What the module is called in texts.
+        class_name: The name of the class.
 
     Raises:
-        RuntimeError: A member is not in ``root``.
+        RuntimeError: ``root`` lacks a member.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        # Python finds `forward` on the class, so each instance has one of its own.
+        # Python looks up `forward` on the class, so each instance has its own class.
         if "GraphModuleImpl" in vars(cls).get("__qualname__", cls.__qualname__).split("."):
             cls = cls.__mro__[1]
         result = type("GraphModuleImpl", (cls,), {"__module__": cls.__module__})
@@ -58,12 +57,12 @@ class GraphModule(Module):
         if isinstance(root, Module):
             self.training: bool = getattr(root, "training", True)
             if isinstance(root, _CodeOnlyModule):
-                # A copy keeps the members that the graph does not use.
+                # A copy also keeps members that the graph does not use.
                 targets = [*(name for name, _ in _members(root)), *targets]
             for target in targets:
                 _copy_attr(root, self, target)
         elif isinstance(root, dict):
-            # Modules come before their members, which would be lost otherwise.
+            # Modules are assigned before their members, which would otherwise be overwritten.
             for target in sorted(targets, key=lambda each: each.count(".")):
                 if target not in root:
                     raise RuntimeError(
@@ -80,7 +79,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """The graph. Assigning one generates the code of it."""
+        """The graph; assigning one regenerates the code."""
         return self._graph
 
     @graph.setter
@@ -93,11 +92,11 @@ class GraphModule(Module):
 
     @property
     def code(self) -> str:
-        """The code that was generated of the graph."""
+        """The generated code."""
         return self._code
 
     def recompile(self) -> PythonCode:
-        """Generate the code of the graph again, as is needed after a change of the graph."""
+        """Regenerate the code after a change of the graph."""
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):
             self._in_spec = codegen.pytree_info.in_spec
@@ -114,14 +113,15 @@ class GraphModule(Module):
     # Members
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Add a submodule, and empty modules on the way to it where there are none.
+        """Add a submodule, and empty modules along its path where they are missing.
 
         Args:
             target: Its path, such as ``"blocks.extra"``.
             m: The module.
 
         Returns:
-            Whether it was added: ``False`` if something on the way is no module.
+            Whether it was added: ``False`` if its path leads through an object that is not a
+                module.
         """
         *path, name = target.split(".")
         owner: Module = self
@@ -137,7 +137,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Delete the submodule whose path is ``target``; whether there was one."""
+        """Delete the submodule at the path ``target``; returns whether it existed."""
         owner_path, _, name = target.rpartition(".")
         try:
             owner = self.get_submodule(owner_path)
@@ -164,7 +164,7 @@ class GraphModule(Module):
     # Text
 
     def print_readable(self, print_output: bool = True) -> str:
-        """The code of this GraphModule and of those below it, with the shapes that are known.
+        """The code of this GraphModule and its descendants, with known shapes.
 
         Args:
             print_output: Print it as well.
@@ -179,7 +179,7 @@ class GraphModule(Module):
         return "\n".join([super().__str__(), self._code, hint])
 
     def to_folder(self, folder: str | Path, module_name: str = "FxModule") -> None:
-        """Not there: pickle the module, or save its `state_dict` and `code`.
+        """Not supported: pickle the module, or save its `state_dict` and `code`.
 
         Raises:
             NotImplementedError: Always.
@@ -200,7 +200,7 @@ class GraphModule(Module):
         return reduce_graph_module, (state, _import_block(generated.globals))
 
     def _deepcopy_init(self) -> Callable[..., None]:
-        # Subclasses whose __init__ takes something else override it.
+        # Subclasses with another ``__init__`` override it.
         return GraphModule.__init__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -225,17 +225,17 @@ class GraphModule(Module):
 
 
 class _CodeOnlyModule(Module):
-    """The members of a GraphModule while it is copied or unpickled."""
+    """The members of a GraphModule during copying or unpickling."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         super().__init__()
         self.__dict__ = body
-        # Tables that are read again as a part of a module.
+        # State that `Module.__setstate__` restores.
         self.__setstate__({})
 
 
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
-    """A GraphModule of what its pickle has: the graph is traced of the code again.
+    """Restore a GraphModule from its pickle, by retracing its code.
 
     Args:
         body: The state of the module, and its code.
@@ -259,7 +259,7 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 
 
 def _forward_of(source: str, namespace: dict[str, Any]) -> Callable[..., Any]:
-    """The function ``forward`` that ``source`` defines, whose lines tracebacks can show."""
+    """Compile ``source`` and return its function ``forward``, with lines for tracebacks."""
     namespace = dict(namespace)
     name = f"<eval_with_key>.{next(_numbers)}"
     exec(compile(source, name, "exec", dont_inherit=True), namespace)
@@ -268,7 +268,7 @@ def _forward_of(source: str, namespace: dict[str, Any]) -> Callable[..., Any]:
 
 
 def _import_block(namespace: dict[str, Any]) -> str:
-    """The imports of what the code refers to."""
+    """The import statements of the code's globals."""
     predefined = predefined_globals()
     return "\n".join(
         sorted(
@@ -297,12 +297,12 @@ def _members(module: Module) -> Any:
 
 
 def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
-    """Give ``to_module`` the member of ``from_module`` at a path, and modules on the way to it."""
+    """Copy the member at a path to ``to_module``, with the modules along the path."""
     *path, name = target.split(".")
     for part in path:
         source, below = getattr(from_module, part), getattr(to_module, part, None)
         if source is below:
-            # The whole module is there, and so are its members.
+            # The whole module is copied already, with its members.
             return
         if below is None:
             below = Module()
@@ -312,7 +312,7 @@ def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
 
 
 def _assign_attr(from_obj: Any, to_module: Module, target: str) -> None:
-    """Make an object the member of a module at a path, and modules on the way to it."""
+    """Set the member of a module at a path, with the modules along the path."""
     *path, name = target.split(".")
     for part in path:
         below = getattr(to_module, part, None)

@@ -1,4 +1,4 @@
-"""How a graph is printed."""
+"""Printing graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class GraphPrinting:
-    """The part of `Graph` that shows it to people."""
+    """The methods of `Graph` that print it."""
 
     nodes: Any
 

@@ -1,7 +1,7 @@
-"""The lists and dictionaries in the arguments of a node, which cannot be changed in place.
+"""Immutable lists and dictionaries for the arguments of nodes.
 
-A graph knows who uses a node by what is assigned to `Node.args` and `Node.kwargs`; a change that is
-made inside a list there would escape it.
+A graph tracks the users of a node by assignments to `Node.args` and `Node.kwargs`; in-place changes
+of a list there would be missed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class immutable_list(list[Any]):
-    """A list that refuses changes, and can be hashed if its elements can."""
+    """A list that rejects changes, and is hashable if its elements are."""
 
     if not TYPE_CHECKING:
         __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
@@ -35,7 +35,7 @@ class immutable_list(list[Any]):
 
 
 class immutable_dict(dict[Any, Any]):
-    """A dictionary that refuses changes, and can be hashed if its values can."""
+    """A dictionary that rejects changes, and is hashable if its values are."""
 
     if not TYPE_CHECKING:
         __delitem__ = __ior__ = __setitem__ = _refuse
@@ -48,7 +48,7 @@ class immutable_dict(dict[Any, Any]):
         return type(self), (tuple(self.items()),)
 
 
-# An Interpreter passes them to functions and returns them, and they are no leaves there.
+# An Interpreter passes these to functions and returns them, where they are no pytree leaves.
 register_pytree_node(
     immutable_list,
     lambda each: (list(each), None),

@@ -17,12 +17,12 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs a `GraphModule` one node after the other; subclasses override what a node does.
+    """Runs a `GraphModule` node by node; subclasses override the execution of opcodes.
 
     Args:
         module: The module that has the graph and its members.
-        garbage_collect_values: Forget each value after its last use; otherwise `env` has them all
-            when the run has ended.
+        garbage_collect_values: Free each value after its last use; otherwise `env` keeps all of
+            them.
         graph: The graph, if it is not ``module.graph``.
 
     >>> import flambeau
@@ -43,7 +43,7 @@ class Interpreter:
         self.env: dict[Node, Any] = {}
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
-        # Whether errors name the node that failed.
+        # Whether errors name the failing node.
         self.extra_traceback = True
         self.args_iter: Iterator[Any] = iter(())
         self.user_to_last_uses: dict[Node, list[Node]] = {}
@@ -64,12 +64,12 @@ class Interpreter:
 
         Args:
             args: The module's arguments, by position.
-            initial_env: Values of nodes, which are then not run.
-            enable_io_processing: Take arguments apart and put the result together as the generated
-                code does, where it does.
+            initial_env: Values of nodes that are not to be run.
+            enable_io_processing: Flatten arguments and unflatten the result as the generated code
+                does.
 
         Returns:
-            What the module returns. An error gets a note that names the node.
+            The module's result. A note with the node's name is added to errors.
         """
         self.env = {} if initial_env is None else initial_env
         self.args_iter = iter(self.graph.process_inputs(*args) if enable_io_processing else args)
@@ -96,7 +96,7 @@ class Interpreter:
         """Run the graph on the arguments in a list, which is emptied.
 
         Raises:
-            RuntimeError: There are more or fewer than placeholders.
+            RuntimeError: The number of arguments differs from the number of placeholders.
         """
         inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
         if len(inputs) != len(args_list):
@@ -108,14 +108,14 @@ class Interpreter:
         return self.run(initial_env=values)
 
     def run_node(self, n: Node) -> Any:
-        """Run one node; calls the method that is named after its `op`."""
+        """Run one node, by the method that is named after its opcode."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    # The nodes by their opcode
+    # One method for each opcode
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The next of the arguments, or the default.
+        """The next argument, or the default.
 
         Raises:
             RuntimeError: There is none.
@@ -169,7 +169,7 @@ class Interpreter:
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
-        """``args`` with values in the place of nodes.
+        """``args`` with nodes replaced by their values.
 
         Raises:
             RuntimeError: A node has no value.
@@ -187,7 +187,7 @@ class Interpreter:
 
 
 class _LeavesOnly(Tracer):
-    """Records into a graph that is there; calls of modules stay calls."""
+    """A tracer into an existing graph, in which calls of modules remain calls."""
 
     def __init__(self, graph: Graph, root: Module) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class _LeavesOnly(Tracer):
 
 
 class Transformer(Interpreter):
-    """Runs a `GraphModule` on proxies, which makes another of it; subclasses say what changes.
+    """Runs a `GraphModule` on proxies to build a new one; subclasses override opcodes.
 
     >>> import flambeau
     >>> from flambeau import fx
@@ -220,7 +220,7 @@ class Transformer(Interpreter):
         self.tracer: _LeavesOnly = _LeavesOnly(self.new_graph, module)
 
     def run_node(self, n: Node) -> Any:
-        """Run one node; what it becomes keeps what tracing has noted."""
+        """Run one node; the new node keeps its metadata."""
         result = super().run_node(n)
         if isinstance(result, Proxy):
             for name in ("stack_trace", "nn_module_stack", "is_wrapped"):
@@ -229,20 +229,20 @@ class Transformer(Interpreter):
         return result
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-        """Make the same input in the new graph."""
+        """Create the same input in the new graph."""
         default = args[0] if args else inspect.Signature.empty
         return Proxy(self.new_graph.placeholder(str(target), default_value=default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-        """Make the same ``get_attr`` node in the new graph."""
+        """Create the same ``get_attr`` node in the new graph."""
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the same call in the new graph."""
+        """Create the same call in the new graph."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make the same call in the new graph, as the tracer does it."""
+        """Create the same call in the new graph, by the tracer."""
         module = self.fetch_attr(str(target))
         return self.tracer.call_module(module, module.forward, args, kwargs)
 

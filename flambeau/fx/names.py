@@ -1,4 +1,4 @@
-"""Names in graphs and in generated code: of nodes, of functions and of types."""
+"""Names of nodes, functions and types in graphs and generated code."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ import types
 from importlib import import_module
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import naming
+from flambeau.core.values.tensor import Tensor
 
-#: Names that generated code always has as globals, besides those of the package.
+#: Names of globals that generated code always has, besides those of the package.
 STANDING_NAMES = ("inf", "nan", "NoneType", "device", "fx_pytree", "pytree")
 
 _RESERVED: dict[str, Any] = {
     **{name: object() for name in (*keyword.kwlist, *STANDING_NAMES, "torch", "flambeau")},
     **vars(builtins),
 }
-# A name, without the number that it may end with.
+# A name without its numeric suffix.
 _parts = re.compile(r"([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?").fullmatch
 _not_in_names = re.compile("[^0-9a-zA-Z_]+")
 _words = re.compile("(?<=[a-z])([A-Z])")
 
-# Where functions have their public names, in the order in which they are looked for.
+# The namespaces of public functions, in search order.
 _NAMESPACES = ("", "nn.functional", "nn.init", "linalg", "fft", "special")
-# PyTorch's functions there are named for the namespace as well: `fft_fft`.
+# PyTorch's names of functions in these include the namespace: `fft_fft`.
 _PREFIXED = ("linalg", "fft", "special")
 
 
 class Namespace:
-    """Gives each object a name of its own that is a Python identifier and hides no builtin."""
+    """Assigns each object a unique Python identifier that shadows no builtin."""
 
     def __init__(self) -> None:
         self._names: dict[Any, str] = {}
         self._used: set[str] = set()
-        # The last number that was tried for each name.
+        # The last suffix that was tried for each name.
         self._counts: dict[str, int] = {}
 
     def create_name(self, candidate: str, obj: Any) -> str:
-        """A name that is not in use: ``candidate`` itself, or with a number.
+        """An unused name: ``candidate`` itself, or with a numeric suffix.
 
         Args:
-            candidate: What the name is made of.
-            obj: Whose name it becomes, and who gets the same name next time; ``None`` for nobody.
+            candidate: The base of the name.
+            obj: The object that the name is associated with, if any.
         """
         if obj is not None and obj in self._names:
             return self._names[obj]
@@ -74,17 +74,17 @@ class Namespace:
         return candidate
 
     def associate_name_with_obj(self, name: str, obj: Any) -> None:
-        """Let ``obj`` have a name that was created for nobody."""
+        """Associate ``obj`` with a name that was created without an object."""
         self._names[obj] = name
 
 
 def snake_case(text: str) -> str:
-    """``text`` in small letters, words apart: ``MaxPool2d`` becomes ``max_pool2d``."""
+    """``text`` in snake case: ``MaxPool2d`` becomes ``max_pool2d``."""
     return _words.sub(r"_\1", text).lower()
 
 
 def public_path(target: Any) -> tuple[str, str] | None:
-    """The namespace below the package in which a function or class is public, and its name there.
+    """The namespace in which a function or class is public, and its name there.
 
     >>> import flambeau
     >>> public_path(flambeau.nn.functional.softmax), public_path(flambeau.softmax)
@@ -108,7 +108,7 @@ def is_own(target: Any) -> bool:
 
 
 def is_method(function: Any) -> bool:
-    """Whether a function of this package is known as a method of Tensor only."""
+    """Whether a function of this package is public as a method of Tensor only."""
     name = getattr(function, "__name__", "")
     return getattr(Tensor, name, None) is function and public_path(function) is None
 
@@ -129,7 +129,7 @@ def name_of_target(target: Any) -> str:
 
 
 def qualified_name(target: Any) -> str:
-    """The name by which a function or class can be reached from modules.
+    """The name by which a function or class is importable.
 
     >>> import flambeau, operator
     >>> qualified_name(flambeau.nn.functional.relu), qualified_name(operator.add)
@@ -147,7 +147,7 @@ def qualified_name(target: Any) -> str:
         inside = naming.module_of(target).removeprefix("flambeau")
         return f"{naming.package}{inside}.{target.__qualname__}"
     if name == "<lambda>":
-        # It may be known by the name that it was assigned to.
+        # It may be importable by the name that it was assigned to.
         try:
             name = inspect.getsource(target).split("=")[0].strip()
         except (OSError, TypeError) as error:
@@ -160,12 +160,12 @@ def qualified_name(target: Any) -> str:
 
 
 def is_reachable(target: Any) -> bool:
-    """Whether code finds ``target`` below the global with the package's name."""
+    """Whether code can reach ``target`` from the package's global."""
     return is_own(target) and "<" not in getattr(target, "__qualname__", "<")
 
 
 def shown_target(target: Any) -> str:
-    """A target as printed graphs show it: ``operator.add``, ``flambeau.relu``, ``conv1``."""
+    """A target in printed graphs: ``operator.add``, ``flambeau.relu``, ``conv1``."""
     if isinstance(target, str):
         return target
     module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
@@ -179,7 +179,7 @@ def shown_target(target: Any) -> str:
 
 
 def type_text(kind: Any) -> str:
-    """A type as an annotation shows it."""
+    """The annotation of a type."""
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         if kind.__module__ == "builtins":
             return kind.__qualname__

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from flambeau.core.device import device
-from flambeau.core.dtype import dtype
-from flambeau.core.layout import layout, memory_format
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.devices.layout import layout, memory_format
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.names import shown_target, type_text
 from flambeau.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
@@ -21,7 +21,7 @@ Target: TypeAlias = Callable[..., Any] | str
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-#: Values that stand in arguments as they are.
+#: Types of arguments that are stored unchanged.
 base_types: tuple[
     type[str],
     type[int],
@@ -35,14 +35,14 @@ base_types: tuple[
     type[layout],
 ] = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout)
 
-#: What a node can be; ``root`` is the end of a graph's list of nodes.
+#: The opcodes; ``root`` is the sentinel of a graph's list of nodes.
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 
 _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem}
 
 
 def has_side_effect(fn: _Function) -> _Function:
-    """Let `Graph.eliminate_dead_code` keep calls of ``fn`` whose results are not used."""
+    """Keep calls of ``fn`` in `Graph.eliminate_dead_code`, even if their results are not used."""
     _side_effectful_functions.add(fn)
     return fn
 
@@ -50,23 +50,23 @@ def has_side_effect(fn: _Function) -> _Function:
 class Node:
     """One step of a `Graph`.
 
-    Graphs make nodes; see `Graph.create_node`. What a node does is its `op`:
+    Graphs create nodes; see `Graph.create_node`. The opcodes are:
 
     - ``placeholder`` is an input. `target` is the argument's name, `args` its default, if any.
-    - ``get_attr`` is a member of the module. `target` is its path, such as ``"layer1.weight"``.
+    - ``get_attr`` reads a member of the module. `target` is its path, such as ``"layer1.weight"``.
     - ``call_function`` calls `target` with `args` and `kwargs`.
-    - ``call_method`` calls the method that `target` names of the first of `args` with the others.
+    - ``call_method`` calls the method `target` of ``args[0]`` with the other arguments.
     - ``call_module`` calls the submodule whose path is `target`.
-    - ``output`` returns the only one of `args`.
+    - ``output`` returns ``args[0]``.
 
     Attributes:
-        graph: The graph that it belongs to.
-        name: Its name, which no other node of the graph has.
-        op: What it does.
-        target: What it is about.
-        users: The nodes that use its value, in the order in which they began to, as keys.
-        type: What generated code annotates the value with, or ``None``.
-        meta: What passes over the graph have noted. It is copied along with the node.
+        graph: The graph of the node.
+        name: Its name, unique in the graph.
+        op: The opcode.
+        target: The target of the operation.
+        users: The nodes that use its value, as keys, in order of first use.
+        type: The annotation of the value in generated code, or ``None``.
+        meta: Metadata from passes, which is copied along with the node.
 
     >>> from flambeau import fx
     >>> traced = fx.symbolic_trace(lambda x: (x + 1).relu())
@@ -101,7 +101,7 @@ class Node:
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}
         self._input_nodes: dict[Node, None] = {}
-        # Gives the name in code that is being generated.
+        # Formats the node's name while code is generated.
         self._repr_fn: Callable[[Node], str] | None = None
         self._prev = self._next = self
         self._erased = False
@@ -111,12 +111,12 @@ class Node:
 
     @property
     def next(self) -> Node:
-        """The node after this one; after the last comes the graph's root."""
+        """The next node; the last node is followed by the graph's root."""
         return self._next
 
     @property
     def prev(self) -> Node:
-        """The node before this one."""
+        """The previous node."""
         return self._prev
 
     def prepend(self, x: Node) -> None:
@@ -131,19 +131,19 @@ class Node:
         x._next, self._prev = self, x
 
     def append(self, x: Node) -> None:
-        """Move ``x``, a node of the same graph, behind this node."""
+        """Move ``x``, a node of the same graph, after this node."""
         if x is not self:
             self._next.prepend(x)
 
     def _remove_from_list(self) -> None:
-        # It goes on pointing at its neighbours, so that an iteration which stands here can go on.
+        # The node keeps its links, so that an iteration that is at this node can continue.
         self._prev._next, self._next._prev = self._next, self._prev
 
     # Use
 
     @property
     def args(self) -> tuple[Argument, ...]:
-        """The positional arguments; assigning others updates who uses what."""
+        """The positional arguments; assignments update the users."""
         return self._args
 
     @args.setter
@@ -152,7 +152,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Argument]:
-        """The keyword arguments; assigning others updates who uses what."""
+        """The keyword arguments; assignments update the users."""
         return self._kwargs
 
     @kwargs.setter
@@ -161,7 +161,7 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes among the arguments, each once, in order."""
+        """The nodes among the arguments, without duplicates, in order."""
         return list(self._input_nodes)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
@@ -202,12 +202,13 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let the users of this node use ``replace_with`` instead.
+        """Replace this node by ``replace_with`` in all of its users.
 
         Args:
             replace_with: Another node of the graph.
-            delete_user_cb: Which of the users to change; all of them by default.
-            propagate_meta: Give ``replace_with`` this node's `meta`; it must have none.
+            delete_user_cb: A predicate of the users to change, by default all.
+            propagate_meta: Give ``replace_with`` this node's `meta`; whose own `meta` must be
+                empty.
 
         Returns:
             The users that were changed.
@@ -222,7 +223,7 @@ class Node:
         return changed
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Replace one node by another wherever it stands in this node's arguments."""
+        """Replace one node by another throughout this node's arguments."""
 
         def replaced(node: Node) -> Node:
             return new_input if node is old_input else node
@@ -230,13 +231,13 @@ class Node:
         self._update_args_kwargs(map_arg(self._args, replaced), map_arg(self._kwargs, replaced))
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the node does more than to compute its value.
+        """Whether the node has side effects.
 
-        Inputs and the output count as such, calls of functions that `has_side_effect` was told of,
-        and of modules with an attribute ``_is_impure``.
+        Inputs and the output count as impure, as do calls of functions registered by
+        `has_side_effect` and of modules with an attribute ``_is_impure``.
 
         Args:
-            impure_random: Without effect: random functions are not known as impure.
+            impure_random: Without effect: random functions count as pure.
         """
         if self.op in ("placeholder", "output"):
             return True
@@ -256,16 +257,16 @@ class Node:
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> ArgsKwargsPair | None:
-        """All arguments of a call of a function or module, those left out included.
+        """All arguments of a call, including defaults.
 
         Args:
             root: The module that has the called submodules.
             arg_types: Without effect: functions have no overloads here.
             kwarg_types: Without effect.
-            normalize_to_only_use_kwargs: Give all of them as keyword arguments.
+            normalize_to_only_use_kwargs: Return all of them as keyword arguments.
 
         Returns:
-            ``None`` for other nodes, and where the arguments do not fit.
+            ``None`` for other nodes, and if the arguments do not match the signature.
         """
         args, kwargs, by_name = self.args, self.kwargs, normalize_to_only_use_kwargs
         if self.op == "call_module":
@@ -277,7 +278,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
-        """Where the node was recorded, if the tracer has ``record_stack_traces = True``."""
+        """The source location of the node, recorded if ``record_stack_traces = True``."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -296,12 +297,13 @@ class Node:
         *,
         include_tensor_metadata: bool = False,
     ) -> str | None:
-        """One line about the node, as printed graphs have it.
+        """The line for the node in a printed graph.
 
         Args:
             placeholder_names: Unused; kept for programs that pass it.
-            maybe_return_typename: Gets the annotation of the output, in its first place.
-            include_tensor_metadata: Show the dtype and shape that `passes.shape_prop` has noted.
+            maybe_return_typename: A list whose first element is set to the annotation of the
+                output.
+            include_tensor_metadata: Show the dtype and shape recorded by `passes.shape_prop`.
         """
         kind = "" if self.type is None else f"{type_text(self.type)} "
         if self.op == "output":
@@ -335,8 +337,8 @@ def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
     """``a`` with every node in it replaced by ``fn(node)``.
 
     Args:
-        a: A value; nodes are found inside tuples, lists, slices and dictionaries, too.
-        fn: Gives what takes a node's place.
+        a: A value, or nested tuples, lists, slices and dictionaries.
+        fn: Maps a node to its replacement.
     """
     if not callable(fn):
         raise AssertionError(f"fn must be callable, got {type(fn).__name__}")
@@ -349,7 +351,7 @@ def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
     Args:
         a: A value, or tuples, lists, slices and dictionaries of values. Lists and dictionaries
             become immutable ones.
-        fn: Gives what takes a value's place.
+        fn: Maps a value to its replacement.
     """
     if isinstance(a, tuple):
         values = [map_aggregate(each, fn) for each in a]

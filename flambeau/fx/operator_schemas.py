@@ -1,4 +1,4 @@
-"""Arguments of calls, matched with the parameters that they are for."""
+"""Matching the arguments of calls with parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normalize_function(
     kwarg_types: dict[str, Any] | None = None,
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
-    """All arguments of a call, those that are left out included.
+    """All arguments of a call, including defaults.
 
     Args:
         target: The function.
@@ -35,7 +35,8 @@ def normalize_function(
         normalize_to_only_use_kwargs: Pass all of them as keyword arguments.
 
     Returns:
-        ``None`` if the arguments do not fit the function, or it takes any number of them.
+        ``None`` if the arguments do not match the function's signature, or the signature is
+        variadic.
 
     >>> import flambeau
     >>> normalize_function(flambeau.flatten, ("x", 1)).kwargs

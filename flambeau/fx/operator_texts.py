@@ -1,4 +1,4 @@
-"""How Python's operators are written, by their names in the module `operator`."""
+"""Python's syntax of operators, by their names in the module `operator`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ reflectable_magic_methods: dict[str, str] = {
     "matmul": "{} @ {}",
 }
 
-#: Operators that a Proxy records as an expression.
+#: Operators that a Proxy records as expressions.
 magic_methods: dict[str, str] = {
     "eq": "{} == {}",
     "ne": "{} != {}",
@@ -34,7 +34,7 @@ magic_methods: dict[str, str] = {
     **reflectable_magic_methods,
 }
 
-#: Operators that are statements; they are in graphs that a program has written them into.
+#: Operators that are statements, for graphs that a program has built by hand.
 inplace_methods: dict[str, str] = {
     "iadd": "{} += {}",
     "iand": "{} &= {}",

@@ -1,4 +1,4 @@
-"""Functions that take the place of others while a program is being traced."""
+"""Functions that are replaced during tracing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from flambeau.fx.proxy import Proxy
 
 _ABSENT = object()
 
-# The functions given to `wrap`: the globals of a module, by their identity, and a name in them.
+# The functions given to `wrap`: by the identity of a module's globals, and name.
 _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 
 
 class Patcher:
-    """Puts functions in the place of others until the block ends."""
+    """A context manager that replaces functions until its block ends."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._visited: set[int] = set()
-        # By the identity of a namespace, and a name in it.
+        # The identity of a namespace, and a name in it.
         self._patched: set[tuple[int, str]] = set()
 
     def __enter__(self) -> Patcher:
@@ -34,7 +34,7 @@ class Patcher:
             self._undo.pop()()
 
     def patch_member(self, owner: type, name: str, function: Any) -> None:
-        """Let ``owner.name`` be ``function``."""
+        """Set ``owner.name`` to ``function``."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, function)
         if before is _ABSENT:
@@ -43,7 +43,7 @@ class Patcher:
             self._undo.append(lambda: setattr(owner, name, before))
 
     def patch_global(self, namespace: MutableMapping[str, Any], name: str, function: Any) -> None:
-        """Let ``name`` be ``function`` among the globals of a module."""
+        """Set the global ``name`` of a module to ``function``."""
         place = (id(namespace), name)
         if place in self._patched:
             return
@@ -51,13 +51,13 @@ class Patcher:
         before = namespace.get(name, _ABSENT)
         namespace[name] = function
         if before is _ABSENT:
-            # A builtin, which the global hides.
+            # A builtin, which the new global shadows.
             self._undo.append(lambda: namespace.__delitem__(name))
         else:
             self._undo.append(lambda: namespace.__setitem__(name, before))
 
     def wrap_known(self, namespace: dict[str, Any], identities: set[int]) -> None:
-        """Wrap the functions among the globals of a module whose identities are known."""
+        """Wrap the globals of a module that are known functions."""
         if id(namespace) in self._visited:
             return
         self._visited.add(id(namespace))
@@ -66,7 +66,7 @@ class Patcher:
                 self.patch_global(namespace, name, recorded_whole(value))
 
     def wrap_registered(self) -> None:
-        """Wrap the functions that `wrap` was told of."""
+        """Wrap the functions registered by `wrap`."""
         for (_, name), namespace in list(_wrapped.items()):
             original = namespace.get(name, getattr(builtins, name, None))
             if original is not None:
@@ -74,7 +74,7 @@ class Patcher:
 
 
 def recorded_whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, but that a call with a Proxy is recorded instead of carried out."""
+    """Wrap ``function`` so that calls with a Proxy are recorded instead of executed."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -89,14 +89,14 @@ def recorded_whole(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find_proxy(*values: Any) -> Proxy | None:
-    """A Proxy among ``values``, also inside tuples, lists, slices and dictionaries."""
+    """The first Proxy among ``values``, also inside tuples, lists, slices and dictionaries."""
     found: list[Proxy] = []
     map_aggregate(values, lambda each: found.append(each) if isinstance(each, Proxy) else None)
     return found[-1] if found else None
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Let tracing record calls of a function as a whole, instead of looking into it.
+    """Record calls of a function as one node, instead of tracing into it.
 
     To be called at the top level of a module, or as a decorator there.
 

@@ -1,4 +1,4 @@
-"""The inputs of a traced function: which placeholders its parameters become."""
+"""The placeholders for the parameters of a traced function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from types import FunctionType
 from typing import Any
 
 from flambeau.assertions import _assert
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.assertions import _assert_is_none
 from flambeau.fx.node import base_types
 from flambeau.fx.tree_codegen import _PyTreeCodeGen, _PyTreeInfo
@@ -19,13 +19,13 @@ _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class PHBase:
-    """Stands in `concrete_args` for a value that is to become a placeholder."""
+    """A marker in `concrete_args` for a value that becomes a placeholder."""
 
     def __repr__(self) -> str:
         return "PH"
 
 
-#: Stands in `concrete_args` for values that are to become placeholders.
+#: The marker in `concrete_args` for values that become placeholders.
 PH = PHBase()
 
 
@@ -38,7 +38,7 @@ class PHWithMeta(PHBase):
 
 
 class Placeholders:
-    """The part of `Tracer` that makes placeholders of a function's parameters."""
+    """The methods of `Tracer` that create placeholders."""
 
     root: Any
     graph: Any
@@ -50,12 +50,12 @@ class Placeholders:
         """Placeholders for the parameters of a function.
 
         Args:
-            root_fn: The function; of a module, its ``forward``.
+            root_fn: The function, or the ``forward`` of a module.
             is_module: Whether it takes the module as its first argument.
             concrete_args: Values for some parameters, by name, or for all in order.
 
         Returns:
-            What to call, and with which arguments.
+            The function to call, and its arguments.
         """
         analyzed = inspect.unwrap(root_fn)
         code = analyzed.__code__
@@ -98,7 +98,7 @@ class Placeholders:
     def _argument(
         self, name: str, concrete_args: dict[str, Any], parameters: Any, kind: Any
     ) -> Any:
-        """The argument that the function is given for the parameter ``name``."""
+        """The argument for the parameter ``name``."""
         default: tuple[Any, ...] = ()
         if name[0] != "*" and parameters[name].default is not inspect.Parameter.empty:
             default = (parameters[name].default,)
@@ -107,7 +107,7 @@ class Placeholders:
         return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
     def _concrete(self, name: str, value: Any, default: tuple[Any, ...]) -> Any:
-        """A value that is given, with a placeholder for each leaf, which must equal it."""
+        """A given value, with a placeholder for each leaf, which must equal it."""
         count = 0
 
         def replace(leaf: Any) -> Any:
@@ -135,9 +135,9 @@ class Placeholders:
     def _flattened(
         self, function: Callable[..., Any], args: list[Any], names: list[str]
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """A function of the leaves of ``args``, and these leaves.
+        """Convert a function to one of the leaves of ``args``.
 
-        The graph's code then takes the arguments as they were, apart, and what it returns together.
+        The graph's code then flattens its arguments and unflattens its result.
         """
         leaves, in_spec = pytree.tree_flatten(tuple(args))
         codegen = _PyTreeCodeGen(_PyTreeInfo(names, in_spec, None))
@@ -153,7 +153,7 @@ class Placeholders:
 
 
 def annotations_of(function: Any) -> dict[str, Any]:
-    """The annotations of a function, as far as they are known and say something."""
+    """The annotations of a function, as far as they are available."""
     try:
         found = inspect.get_annotations(inspect.unwrap(function), eval_str=True)
     except Exception:  # noqa: BLE001 - annotations are code, of names that may not be there
@@ -171,9 +171,9 @@ def _copy_attributes(source: Any, node: Any) -> None:
 
 
 def _all_positional(function: FunctionType, count: int) -> FunctionType:
-    """``function`` with its first ``count`` local variables as plain parameters.
+    """``function`` with its first ``count`` local variables as positional parameters.
 
-    So ``*args`` and ``**kwargs``, too, are each given as one value.
+    ``*args`` and ``**kwargs`` are then passed as one value each.
     """
     code = function.__code__
     plain = code.replace(

@@ -1,4 +1,4 @@
-"""Proxies: values that record what is done with them, and the tracer that they record it with."""
+"""Proxies, which record operations on themselves, and the base class of tracers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from flambeau.core.function_modes import expect_stand_ins
-from flambeau.core.tensor import Size
+from flambeau.core.operators.function_modes import expect_stand_ins
+from flambeau.core.values.tensor import Size
 from flambeau.fx.names import is_method, name_of_target
 from flambeau.fx.node import Argument, Node, Target, base_types, map_aggregate, map_arg
 from flambeau.fx.operator_texts import magic_methods, reflectable_magic_methods
@@ -36,10 +36,10 @@ _FOLDER = os.path.join(Path(__file__).parent.parent, "")
 
 
 class _Expected(threading.local):
-    """Whether functions of this package know that proxies may come.
+    """Whether functions of this package check for proxies.
 
     Attributes:
-        scopes: How many blocks of this thread say so.
+        scopes: The number of open blocks of this thread.
     """
 
     scopes = 0
@@ -51,7 +51,7 @@ _expected = _Expected()
 
 @contextmanager
 def proxies_expected() -> Generator[None, None, None]:
-    """Let functions of this package look for proxies until the block ends."""
+    """A context manager under which functions of this package check for proxies."""
     _expected.scopes += 1
     expect_stand_ins(True)
     try:
@@ -62,14 +62,14 @@ def proxies_expected() -> Generator[None, None, None]:
 
 
 def _expect_from_now_on() -> None:
-    """Let functions look for proxies, since the last use of this one is not known."""
+    """Check for proxies permanently, since the lifetime of this one is unknown."""
     if not _Expected.always:
         _Expected.always = True
         expect_stand_ins(True)
 
 
 class TraceError(ValueError):
-    """Something was done with a Proxy that depends on its value, which tracing does not know."""
+    """An operation depends on the value of a Proxy, which is unknown during tracing."""
 
 
 class Scope:
@@ -81,7 +81,7 @@ class Scope:
 
 
 class ScopeContextManager:
-    """Gives a `Scope` the values of another one until the block ends."""
+    """A context manager that temporarily replaces the values of a `Scope`."""
 
     def __init__(self, scope: Scope, current_scope: Scope) -> None:
         self._scope = scope
@@ -96,20 +96,20 @@ class ScopeContextManager:
 
 
 class TracerBase:
-    """Makes nodes of what is done with proxies."""
+    """Creates nodes for operations on proxies."""
 
     graph: Any
-    #: Whether nodes note where they were recorded, as `Node.stack_trace`.
+    #: Whether nodes record their source location, as `Node.stack_trace`.
     record_stack_traces: bool = False
     #: Whether ``assert proxy`` becomes a node instead of an error.
     trace_asserts: bool = False
-    #: Whether buffers are proxies, too, when they are read.
+    #: Whether reads of buffers return proxies, too.
     proxy_buffer_attributes: bool = False
-    #: The method of the root module that is traced.
+    #: The name of the root module's method to trace.
     traced_func_name: str = "forward"
 
     scope: Scope
-    #: The modules whose calls are being traced, from the root on: path to path and class.
+    #: The modules that are being traced, from the root: path to path and class.
     module_stack: dict[str, tuple[str, Any]]
     node_name_to_scope: dict[str, tuple[str, Any]]
 
@@ -122,7 +122,7 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any = None,
     ) -> Node:
-        """Make a node; subclasses may override it to check or change what is recorded."""
+        """Create a node; subclasses may override it to check or change the recording."""
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         self.node_name_to_scope[node.name] = (self.scope.module_path, self.scope.module_type)
         if self.module_stack:
@@ -132,7 +132,7 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Proxy:
-        """The proxy of a new node; subclasses may override it to give one of their own class."""
+        """The proxy of a new node; subclasses may override it to return their own class."""
         return Proxy(node, self)
 
     def create_proxy(
@@ -145,10 +145,10 @@ class TracerBase:
         type_expr: Any = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """Make a node whose arguments may hold proxies.
+        """Create a node whose arguments may contain proxies.
 
         Returns:
-            Its proxy, which ``proxy_factory_fn`` makes if it is given.
+            Its proxy, from ``proxy_factory_fn`` if given.
         """
         node = self.create_node(
             kind, target, self.create_arg(args), self.create_arg(kwargs), name, type_expr
@@ -156,10 +156,10 @@ class TracerBase:
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """A value as it can stand in a node's arguments, nodes in the place of proxies.
+        """Convert a value to a node argument, with nodes in place of proxies.
 
         Raises:
-            NotImplementedError: It is of a type that cannot stand there.
+            NotImplementedError: The type is not supported in node arguments.
             RuntimeError: A proxy is among the keys of a dictionary.
         """
         if isinstance(a, Proxy):
@@ -202,7 +202,7 @@ class TracerBase:
         return lowered
 
     def to_bool(self, obj: Proxy) -> bool:
-        """The truth of a proxy, which is not known; subclasses may know better."""
+        """The truth value of a proxy, which is unknown; subclasses may override it."""
         raise TraceError(
             "symbolically traced variables cannot be used as inputs to control flow: whether "
             f"{obj} is true is not known while tracing; pass the value by concrete_args, or wrap() "
@@ -210,7 +210,7 @@ class TracerBase:
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """An iterator over a proxy, whose length is not known; subclasses may know better."""
+        """An iterator over a proxy, whose length is unknown; subclasses may override it."""
         raise TraceError(
             f"Proxy object cannot be iterated: how many elements {obj} has is not known while "
             "tracing; index it in a loop of known length, unpack it into names, or wrap() the "
@@ -223,7 +223,7 @@ class TracerBase:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Adds to a graph what is done with proxies of its nodes, where nothing is being traced."""
+    """Appends operations on proxies to a graph outside of tracing."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -233,15 +233,15 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: object) -> None:
-    """The node of ``assert x``, recorded by a tracer with ``trace_asserts = True``."""
+    """Create the node of ``assert x``, for a tracer with ``trace_asserts = True``."""
     assert x, "the traced assertion failed"
 
 
 class Proxy:
-    """The value of a node while it is not known: whatever is done with it is recorded.
+    """The unknown value of a node, which records all operations on it.
 
-    Operators, methods, attributes and functions of tensors give further proxies. Around a node of a
-    finished graph, a proxy adds to the graph at its insert point:
+    Operators, methods, attributes and functions of tensors return further proxies. A proxy of a
+    node in a finished graph appends to the graph at its insert point:
 
     >>> import flambeau
     >>> from flambeau import fx
@@ -255,7 +255,7 @@ class Proxy:
 
     Args:
         node: The node.
-        tracer: What records; by default, one that adds to the node's graph.
+        tracer: The tracer; by default, one that appends to the node's graph.
     """
 
     if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class Proxy:
         self.__dict__ = state
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
-        # Without this method, Python would take the Attribute of the same name for one.
+        # Without this method, Python would use the Attribute of the same name.
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -293,7 +293,7 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Any]:
-        # ``a, b = proxy`` says how many elements there are.
+        # ``a, b = proxy`` determines the number of elements.
         count = _unpacked(sys._getframe(1))
         return self.tracer.iter(self) if count is None else iter([self[i] for i in range(count)])
 
@@ -307,7 +307,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """The tracer's answer to ``keys()``, which ``**proxy`` calls."""
+        """The tracer's result for ``keys()``, which ``**proxy`` calls."""
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
@@ -342,7 +342,7 @@ class Proxy:
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy. It is recorded when it is used, unless it is called as a method."""
+    """An attribute of a proxy. It is recorded on its first use, unless it is called as a method."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root = root
@@ -363,7 +363,7 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """The proxy of a parameter which knows its sizes; see `Tracer`'s ``param_shapes_constant``."""
+    """The proxy of a parameter with known sizes; see `Tracer`'s ``param_shapes_constant``."""
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Parameter) -> None:
         super().__init__(node, tracer)
@@ -382,7 +382,7 @@ class ParameterProxy(Proxy):
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions that it has."""
         return self.param.ndim
 
     def size(self) -> Size:
@@ -390,15 +390,15 @@ class ParameterProxy(Proxy):
         return self.param.size()
 
     def dim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions that it has."""
         return self.param.dim()
 
     def numel(self) -> int:
-        """How many elements it has."""
+        """The number of elements that it has."""
         return self.param.numel()
 
     def nelement(self) -> int:
-        """How many elements it has."""
+        """The number of elements that it has."""
         return self.param.nelement()
 
 
@@ -425,7 +425,7 @@ _define_operators()
 
 
 def _unpacked(frame: FrameType) -> int | None:
-    """Into how many names the running instruction unpacks, if it does."""
+    """The number of names that the running instruction unpacks into, if it does."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _UNPACK:
         return None
@@ -434,7 +434,7 @@ def _unpacked(frame: FrameType) -> int | None:
 
 
 def _is_asserting(frame: FrameType) -> bool:
-    """Whether the running instruction asks for the truth of what is asserted."""
+    """Whether the running instruction belongs to an ``assert`` statement."""
     code, at = frame.f_code.co_code, frame.f_lasti
     names = [opcode.opname[code[i]] for i in range(at, min(at + 12, len(code)), 2)]
     if names and names[0] == "TO_BOOL":
@@ -445,7 +445,7 @@ def _is_asserting(frame: FrameType) -> bool:
 
 
 def _stack_trace() -> str:
-    """Where the traced program stands, from its ``forward`` on, without this package's frames."""
+    """The traced program's stack from its ``forward``, without this package's frames."""
     stack = traceback.extract_stack()
     begin = next((n for n, each in enumerate(stack) if each.name == "forward"), len(stack))
     own = [each for each in stack[begin:] if not each.filename.startswith(_FOLDER)]

@@ -1,8 +1,8 @@
-"""The arguments that a call of a function is recorded with.
+"""The arguments of recorded function calls.
 
-Most calls are recorded as they are written. PyTorch's layer functions that are written in Python
-spell their arguments out: those with defaults are keyword arguments, and all of them are there.
-Passes over graphs rely on it, as in ``node.kwargs["p"]`` of a dropout.
+Most calls are recorded as written. PyTorch's layer functions in Python record all arguments, with
+those that have defaults as keyword arguments. Passes over graphs rely on it, as in
+``node.kwargs["p"]`` of a dropout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from flambeau.fx.names import public_path
 from flambeau.ops.matrices.matrix_functions import einsum
 
-# Functions of `nn.functional` that PyTorch has in C++, and records as they are called.
+# Functions of `nn.functional` that PyTorch implements in C++ and records as called.
 _AS_WRITTEN = {
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
     "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -24,7 +24,7 @@ _AS_WRITTEN = {
     "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
     "scaled_dot_product_attention", "selu_", "softplus", "softshrink", "threshold_",
 }  # fmt: skip
-# Functions of the public namespace that PyTorch has in Python.
+# Public functions that PyTorch implements in Python.
 _SPELLED_OUT = {
     "cdist", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive",
 }  # fmt: skip
@@ -33,7 +33,7 @@ _SPELLED_OUT = {
 def as_recorded(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call as the graph has them."""
+    """The recorded arguments of a call."""
     if function is einsum and len(args) == 2 and isinstance(args[1], list | tuple):
         return (args[0], *args[1]), kwargs
     signature = _signature(function)
@@ -42,7 +42,7 @@ def as_recorded(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        # The call will fail with a better message when the graph runs.
+        # The call will raise a better message when the graph runs.
         return args, kwargs
     bound.apply_defaults()
     required, named = [], {}
@@ -56,7 +56,7 @@ def as_recorded(
 
 @lru_cache(maxsize=256)
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a function whose arguments are spelled out."""
+    """The signature of a function whose arguments are recorded in full."""
     home, name = public_path(function) or (None, "")
     spelled = (home == "nn.functional" and name not in _AS_WRITTEN) or (
         home == "" and name in _SPELLED_OUT

@@ -1,4 +1,4 @@
-"""Replacing parts of a graph by others."""
+"""Replacing subgraphs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Match", "ReplacedPatterns", "replace_pattern", "replace_pattern_with
 
 
 class Match(NamedTuple):
-    """A place where a pattern was found.
+    """A match of a pattern.
 
     Attributes:
-        anchor: The last of the nodes there.
-        nodes_map: For each node of the pattern, the one there.
+        anchor: The last matched node.
+        nodes_map: The matched node for each node of the pattern.
     """
 
     anchor: Node
@@ -31,11 +31,11 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """A place where a pattern was found, and what was put there.
+    """A match of a pattern and its replacement.
 
     Attributes:
-        anchor: The last of the nodes there.
-        nodes_map: For each node of the pattern, the one there.
+        anchor: The last matched node.
+        nodes_map: The matched node for each node of the pattern.
         replacements: The new nodes.
     """
 
@@ -45,18 +45,18 @@ class ReplacedPatterns:
 
 
 def replace_pattern(gm: GraphModule, pattern: Any, replacement: Any) -> list[Match]:
-    """Replace each part of a graph that computes ``pattern`` by ``replacement``.
+    """Replace each subgraph that matches ``pattern`` by ``replacement``.
 
-    Parts do not overlap; of those that would, the first counts. Values inside a part must not be
-    used elsewhere.
+    Matches do not overlap; the first of overlapping matches is replaced. Inner values of a match
+    must have no other users.
 
     Args:
         gm: The module, which is changed and recompiled.
-        pattern: What to look for: a function or module of the part's inputs.
-        replacement: What to put there, with the same parameters.
+        pattern: The pattern: a function or module of the subgraph's inputs.
+        replacement: The replacement, with the same parameters.
 
     Returns:
-        The places where the pattern was found.
+        The matches.
 
     >>> import flambeau
     >>> from flambeau import fx
@@ -82,20 +82,19 @@ def replace_pattern_with_filters(
     replacement_callback: Callable[[InternalMatch, Graph, Graph], Graph] | None = None,
     node_name_match: str = "",
 ) -> list[ReplacedPatterns]:
-    """`replace_pattern` of those matches that all filters accept.
+    """`replace_pattern` for the matches that all filters accept.
 
     Args:
         gm: The module, which is changed and recompiled.
-        pattern: What to look for: a function, a graph or a GraphModule.
-        replacement: What to put there; ``None`` if ``replacement_callback`` gives it.
-        match_filters: Take the match, the module's graph and the pattern's, and say whether to
-            replace it.
-        ignore_literals: Numbers and other constants of the pattern match any.
-        replacement_callback: Gives the graph to put in the place of a match.
+        pattern: The pattern: a function, a graph or a GraphModule.
+        replacement: The replacement; ``None`` if ``replacement_callback`` returns it.
+        match_filters: Predicates of the match, the module's graph and the pattern's.
+        ignore_literals: Constants of the pattern match any constant.
+        replacement_callback: Returns the replacement graph of a match.
         node_name_match: Nodes whose names contain this text match the pattern's last ones.
 
     Returns:
-        The places, and what was put there.
+        The matches and their replacements.
     """
     graph, pattern_graph = gm.graph, _graph_of(pattern)
     matcher = SubgraphMatcher(pattern_graph, ignore_literals=ignore_literals)
@@ -107,7 +106,7 @@ def replace_pattern_with_filters(
     if replacement is None and replacement_callback is None:
         raise AssertionError("a replacement or a replacement_callback must be given")
     common = None if replacement is None else _graph_of(replacement)
-    # Replacements of nodes that later matches lead to.
+    # Replacements of nodes that later matches refer to.
     moved: dict[Any, Any] = {}
     replaced = []
     for match in matches:
@@ -132,7 +131,7 @@ def _graph_of(source: Any) -> Graph:
 def _replace(
     graph: Graph, match: InternalMatch, new: Graph, moved: dict[Any, Any]
 ) -> ReplacedPatterns:
-    """Put the nodes of ``new`` in the place of a match."""
+    """Insert the nodes of ``new`` and erase the match."""
     inputs = [node for node in new.nodes if node.op == "placeholder"]
     if len(inputs) != len(match.placeholder_nodes):
         raise AssertionError(
@@ -166,13 +165,13 @@ def _replace(
 
 
 def _in_order(match: InternalMatch) -> list[tuple[Node, Any]]:
-    """The pattern's nodes in their order, with those that they match."""
+    """The pattern's nodes in order, with the matched nodes."""
     pattern = match.anchors[0].graph
     return [(node, match.nodes_map[node]) for node in pattern.nodes if node in match.nodes_map]
 
 
 def _insert_point(graph: Graph, match: InternalMatch) -> Node:
-    """The first node that uses what the match returns, or the one behind it."""
+    """The first user of the match's results, or the node after it."""
     users = {user for node in match.returning_nodes for user in node.users}
     for node in graph.nodes:
         if node in users:
@@ -182,7 +181,7 @@ def _insert_point(graph: Graph, match: InternalMatch) -> Node:
 
 
 def _take_members(gm: GraphModule, replacement: Module) -> None:
-    """Give ``gm`` copies of the replacement's members that its graph refers to."""
+    """Copy the replacement's members that its graph refers to into ``gm``."""
     gm.delete_all_unused_submodules()
     for node in gm.graph.nodes:
         if node.op not in ("call_module", "get_attr"):

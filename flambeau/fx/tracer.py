@@ -1,4 +1,4 @@
-"""The tracer: runs a module on proxies, and so records what it computes."""
+"""The tracer, which runs a module on proxies to record its computation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import naming
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Argument, map_aggregate
 from flambeau.fx.patching import Patcher
@@ -54,7 +54,7 @@ def is_fx_symbolic_tracing() -> bool:
 
 
 class ProxyableClassMeta(type):
-    """A metaclass of classes whose construction with proxies is recorded."""
+    """A metaclass of classes whose construction from proxies is recorded."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
         _proxyable_classes[cls] = None
@@ -75,13 +75,13 @@ class ProxyableClassMeta(type):
 class Tracer(Placeholders, TracerBase):
     """Traces modules and functions into a `Graph`; `symbolic_trace` uses one.
 
-    Subclasses override how: which modules are looked into (`is_leaf_module`), what a call of one
-    becomes (`call_module`), what an attribute gives (`getattr`), what may stand in arguments
+    Subclasses override the modules that are traced into (`is_leaf_module`), the recording of module
+    calls (`call_module`), attribute reads (`getattr`) and the conversion of arguments
     (`create_arg`).
 
     Args:
-        autowrap_modules: Modules whose functions are recorded as a whole, as if by `wrap`.
-        autowrap_functions: Functions that are.
+        autowrap_modules: Modules whose functions are recorded as single nodes, as if by `wrap`.
+        autowrap_functions: Functions that are recorded as single nodes.
         param_shapes_constant: Whether the sizes of parameters are numbers instead of proxies.
 
     >>> import flambeau
@@ -128,24 +128,24 @@ class Tracer(Placeholders, TracerBase):
         copied = object.__new__(type(self))
         memo[id(self)] = copied
         for name, value in self.__dict__.items():
-            # Modules of Python cannot be copied.
+            # Python modules cannot be copied.
             keeps = name == "_autowrap_search"
             copied.__dict__[name] = copy.copy(value) if keeps else copy.deepcopy(value, memo)
         return copied
 
     def trace(self, root: Any, concrete_args: Any = None) -> Graph:
-        """Record what ``root`` computes.
+        """Record the computation of ``root``.
 
         `Tracer.root` is then the module that the graph's nodes refer to: ``root`` itself, or an
-        empty one with the tensors that a function takes from outside.
+        empty module with the tensors that a function closes over.
 
         Args:
             root: A module or a function.
-            concrete_args: Values of arguments that are not to become proxies; see `symbolic_trace`.
+            concrete_args: Values of arguments that do not become proxies; see `symbolic_trace`.
 
         Raises:
             TypeError: ``root`` is neither a module nor a Python function.
-            TraceError: It depends on the values of its inputs.
+            TraceError: The control flow depends on the values of the inputs.
         """
         if isinstance(root, Module):
             self.root = root
@@ -182,7 +182,7 @@ class Tracer(Placeholders, TracerBase):
         return self.graph
 
     def _patch_modules(self, patcher: Patcher) -> None:
-        """Let reads of parameters and calls of modules come here, in this thread."""
+        """Redirect reads of parameters and calls of modules to this tracer, in this thread."""
         thread = threading.get_ident()
         proxies: dict[str, Proxy] = {}
 
@@ -209,9 +209,9 @@ class Tracer(Placeholders, TracerBase):
     # Methods that subclasses may override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether a call of ``m`` is one node, instead of being looked into.
+        """Whether a call of ``m`` is one node, instead of being traced into.
 
-        By default, calls of the layers in `flambeau.nn` are, but not those of `Sequential`.
+        By default this holds for the layers in `flambeau.nn` except `Sequential`.
         """
         return naming.module_of(type(m)).startswith("flambeau.nn") and not isinstance(m, Sequential)
 
@@ -235,7 +235,7 @@ class Tracer(Placeholders, TracerBase):
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """The result of calling a module: the proxy of one node, or of tracing into it.
+        """The result of a module call: the proxy of one node, or the result of tracing into it.
 
         Args:
             m: The module.
@@ -261,9 +261,9 @@ class Tracer(Placeholders, TracerBase):
 
         Args:
             attr: The attribute's name.
-            attr_val: What it is. Parameters become proxies, and so do buffers if
+            attr_val: The attribute's value. Parameters become proxies, and so do buffers if
                 `proxy_buffer_attributes` is set.
-            parameter_proxy_cache: The proxies that were given out, by path.
+            parameter_proxy_cache: The existing proxies, by path.
         """
         if isinstance(attr_val, Parameter):
             members = self.root.named_parameters()
@@ -284,10 +284,10 @@ class Tracer(Placeholders, TracerBase):
         return parameter_proxy_cache[path]
 
     def create_arg(self, a: Any) -> Argument:
-        """A value as it can stand in a node's arguments; see `TracerBase.create_arg`.
+        """Convert a value to a node argument; see `TracerBase.create_arg`.
 
         Parameters, buffers and modules below the root become ``get_attr`` nodes. Other tensors are
-        made members of the root, ``_tensor_constant0`` and so on, first.
+        first added to the root as ``_tensor_constant0`` and so on.
 
         Raises:
             NameError: A parameter is not below the root.
@@ -304,7 +304,7 @@ class Tracer(Placeholders, TracerBase):
         return super().create_arg(a)
 
     def _path_of_member(self, member: Any) -> str:
-        """The path of a tensor or module below the root, where a tensor may be put for it."""
+        """The path of a tensor or module below the root, which is added if necessary."""
         if isinstance(member, Module):
             return self.path_of_module(member)
         is_parameter = isinstance(member, Parameter)
@@ -323,7 +323,7 @@ class Tracer(Placeholders, TracerBase):
         return self.tensor_attrs[member]
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """``prefix`` with the first number that makes it a new attribute of the root."""
+        """``prefix`` with the first numeric suffix that is unused in the root."""
         number = 0
         while hasattr(self.root, f"{prefix}{number}"):
             number += 1
@@ -331,7 +331,7 @@ class Tracer(Placeholders, TracerBase):
 
 
 def _tensor_attributes(module: Module, prefix: str = "") -> Iterable[tuple[Tensor, str]]:
-    """The tensors that are plain attributes of a module and those below it, with their paths."""
+    """The tensors that are plain attributes of a module and its descendants, with their paths."""
     for name, value in vars(module).items():
         if isinstance(value, Tensor):
             yield value, f"{prefix}{name}"

@@ -1,4 +1,4 @@
-"""Code of functions whose arguments are taken apart, and whose result is put together."""
+"""Code of functions that flatten their arguments and unflatten their result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flambeau.utils import _pytree as pytree
 
 
 class _PyTreeInfo(NamedTuple):
-    """The arguments' names, their structure, and that of the result, which tracing finds out."""
+    """The arguments' names and structure, and the result's, which tracing determines."""
 
     orig_args: list[str]
     in_spec: Any
@@ -19,7 +19,7 @@ class _PyTreeInfo(NamedTuple):
 
 
 class _PyTreeCodeGen(CodeGen):
-    """Writes functions that take the original arguments and return the original result."""
+    """Generates functions with the original arguments and result."""
 
     def __init__(self, pytree_info: _PyTreeInfo) -> None:
         super().__init__()
@@ -30,13 +30,13 @@ class _PyTreeCodeGen(CodeGen):
         return pytree.tree_leaves(inputs)
 
     def process_outputs(self, outputs: Any) -> Any:
-        """The result, put together of its leaves."""
+        """The result, unflattened from its leaves."""
         if self.pytree_info.out_spec is None:
             return outputs
         return pytree.tree_unflatten(list(outputs), self.pytree_info.out_spec)
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        """The head of the function, and the line that takes its arguments apart."""
+        """The signature of the function, and the line that flattens its arguments."""
         names = list(self.pytree_info.orig_args)
         if names[:1] == ["self"]:
             free_vars.insert(0, "self")
@@ -53,13 +53,13 @@ class _PyTreeCodeGen(CodeGen):
     def generate_output(
         self, output_args: Any, *, repr_fn: Callable[[Any], str] | None = None
     ) -> str:
-        """The statement that puts the result together."""
+        """The statement that unflattens the result."""
         if self.pytree_info.out_spec is None:
             return super().generate_output(output_args, repr_fn=repr_fn)
         return f"return pytree.tree_unflatten({(repr_fn or repr)(output_args)}, self._out_spec)"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """The function that takes apart, and the one that puts together."""
+        """The flattening and unflattening functions."""
         return [
             ("fx_pytree", fx_pytree),
             ("pytree", pytree),

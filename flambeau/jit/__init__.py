@@ -1,7 +1,7 @@
-"""TorchScript's functions, as far as models call them; there is no TorchScript here.
+"""TorchScript's functions that models call; there is no TorchScript here.
 
-`flambeau.compile` is what makes a function fast. What is decorated for TorchScript stays as it is,
-what is traced is compiled, and programs are not saved.
+Use `flambeau.compile` to compile. Functions decorated for TorchScript are unchanged, traced
+functions are compiled, and programs cannot be saved.
 """
 
 from __future__ import annotations
@@ -16,43 +16,22 @@ from flambeau.futures import Future
 from flambeau.jit.script_module import (
     Attribute,
     CompilationUnit,
-    Error,
     RecursiveScriptModule,
     ScriptFunction,
     ScriptModule,
-    ScriptWarning,
     TopLevelTracedModule,
     TracedModule,
     TracerWarning,
-    TracingCheckError,
     _scripted,
 )
-from flambeau.jit.settings import (
-    enable_onednn_fusion,
-    fuser,
-    onednn_fusion_enabled,
-    optimized_execution,
-    set_fusion_strategy,
-    strict_fusion,
-)
-from flambeau.jit.tracing import (
-    freeze,
-    load,
-    optimize_for_inference,
-    save,
-    trace,
-    trace_module,
-)
+from flambeau.jit.tracing import trace, trace_module
 from flambeau.nn.module import Module
 
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
-    "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule",
-    "TracerWarning", "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "fork",
-    "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
-    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "save", "script",
-    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace",
-    "trace_module", "unused", "wait",
+    "Attribute", "CompilationUnit", "Final", "Future", "RecursiveScriptModule", "ScriptFunction",
+    "ScriptModule", "TopLevelTracedModule", "TracedModule", "TracerWarning", "export", "fork",
+    "ignore", "is_scripting", "is_tracing", "isinstance", "script", "trace", "trace_module",
+    "unused", "wait",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)
@@ -72,7 +51,7 @@ def is_tracing() -> bool:
 
 
 def script(obj: _Scripted, **kwargs: Any) -> _Scripted:
-    """The function, class or module given, as it is: it computes the same by Python.
+    """Return the given function, class or module unchanged: it runs in Python.
 
     A module counts as a `ScriptModule` from then on.
     """
@@ -81,40 +60,25 @@ def script(obj: _Scripted, **kwargs: Any) -> _Scripted:
     return obj
 
 
-def script_if_tracing(fn: _Function) -> _Function:
-    """The function that it decorates, as it is."""
-    return fn
-
-
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function that it decorates, as it is."""
+    """Return the decorated function unchanged."""
     return drop if callable(drop) else _unchanged
 
 
 def unused(fn: _Function) -> _Function:
-    """The function that it decorates, as it is."""
+    """Return the decorated function unchanged."""
     return fn
 
 
 def export(fn: _Function) -> _Function:
-    """The function that it decorates, as it is."""
+    """Return the decorated function unchanged."""
     return fn
-
-
-def script_method(fn: _Function) -> _Function:
-    """The method that it decorates, as it is."""
-    return fn
-
-
-def interface(obj: _Scripted) -> _Scripted:
-    """The class that it decorates, as it is."""
-    return obj
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-    """A future with what ``func(*args, **kwargs)`` gives, which is called at once.
+    """A future of ``func(*args, **kwargs)``, which is called immediately.
 
-    So does PyTorch outside of TorchScript; JAX does not wait for a device in any case.
+    PyTorch does the same outside of TorchScript; JAX dispatches asynchronously in any case.
 
     >>> wait(fork(lambda a, b: a + b, 1, b=2))
     3
@@ -125,10 +89,10 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
 
 
 def wait(future: Future[Any]) -> Any:
-    """The value of a future that `fork` has given.
+    """Return the value of a future from `fork`.
 
     Raises:
-        TypeError: It is no future.
+        TypeError: ``future`` is not a future.
     """
     if not builtins.isinstance(future, Future):
         raise TypeError(f"wait(): future must be a Future, got {type(future).__name__}")
@@ -136,7 +100,7 @@ def wait(future: Future[Any]) -> Any:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether ``obj`` is of a type, which may say what is in containers.
+    """Whether ``obj`` is of a type, which may be a parameterized container.
 
     >>> isinstance([1, 2], list[int]), isinstance([1, "a"], list[int]), isinstance(None, int | None)
     (True, False, True)
@@ -159,31 +123,8 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return all(isinstance(each, inside[0]) for each in obj)
 
 
-def annotate(the_type: Any, the_value: Any) -> Any:
-    """``the_value``, as it is."""
-    return the_value
-
-
-# Names that packages use though they are private.
-
-
-def _overload(func: _Function) -> _Function:
-    """The function that it decorates, as it is."""
-    return func
-
-
-def _overload_method(func: _Function) -> _Function:
-    """The method that it decorates, as it is."""
-    return func
-
-
-def _script_if_tracing(fn: _Function) -> _Function:
-    """The function that it decorates, as it is."""
-    return fn
-
-
 def _unwrap_optional(x: Any) -> Any:
-    """``x``, which is not ``None``."""
+    """Return ``x``, which must not be ``None``."""
     assert x is not None, "a value is None where one is expected"
     return x
 

@@ -1,4 +1,4 @@
-"""Types that TorchScript's annotations name; they say nothing here."""
+"""Types of TorchScript's annotations, which have no effect here."""
 
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035
 

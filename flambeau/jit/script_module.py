@@ -1,4 +1,4 @@
-"""Classes of TorchScript's, for annotations, ``isinstance`` and subclasses."""
+"""TorchScript's classes, for annotations, ``isinstance`` and subclasses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 from flambeau.nn.module import Module
 
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule", "TracerWarning",
-    "TracingCheckError",
+    "Attribute", "CompilationUnit", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracedModule", "TracerWarning",
 ]  # fmt: skip
 
 
-# The modules that `script` was given.
+# The modules that were passed to `script`.
 _scripted: weakref.WeakSet[Module] = weakref.WeakSet()
 
 
@@ -27,23 +26,23 @@ class _ScriptModules(type(Module)):
 
 
 class ScriptModule(Module, metaclass=_ScriptModules):
-    """A module that `script` was given, or of a subclass of this; it computes by Python."""
+    """A module that was passed to `script`, or an instance of a subclass; it runs in Python."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """PyTorch's class of a module in TorchScript: a module that `script` was given."""
+    """PyTorch's class of scripted modules: modules that were passed to `script`."""
 
 
 class TracedModule(ScriptModule):
-    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
+    """PyTorch's class of traced modules; nothing here is an instance."""
 
 
 class TopLevelTracedModule(TracedModule):
-    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
+    """PyTorch's class of traced root modules; nothing here is an instance."""
 
 
 class ScriptFunction:
-    """PyTorch's class of a function in TorchScript; nothing here is an instance."""
+    """PyTorch's class of TorchScript functions; nothing here is an instance."""
 
 
 class CompilationUnit:
@@ -51,27 +50,15 @@ class CompilationUnit:
 
 
 class Attribute(NamedTuple):
-    """An attribute of a module with its type, which PyTorch takes apart when it makes a program."""
+    """A typed attribute of a module, whose type only TorchScript reads."""
 
     value: Any
     type: Any
 
 
-class Error(RuntimeError):
-    """An exception in a program of TorchScript's, which is never raised here."""
-
-
-class ScriptWarning(Warning):
-    """A warning of TorchScript's, which is never given here."""
-
-
 class TracerWarning(Warning):
-    """A warning of TorchScript's, which is never given here."""
+    """A warning of TorchScript's tracer, which is never issued here."""
 
     @staticmethod
     def ignore_lib_warnings() -> None:
-        """Nothing: there are none."""
-
-
-class TracingCheckError(Exception):
-    """An error of TorchScript's, which is never raised here."""
+        """Do nothing: there are no such warnings."""

@@ -1,8 +1,8 @@
-"""Operators of a program's own: `torch.library`.
+"""Custom operators: `torch.library`.
 
-A kernel that is made of this library's functions becomes a part of compiled programs and of what
-`flambeau.func` transforms. One that leaves for NumPy needs ``register_fake``; programs call it then
-when they run.
+A kernel written with this library's functions is traced into compiled programs and transformed by
+`flambeau.func`. A kernel that uses NumPy needs ``register_fake``; programs run it as a host
+callback.
 
 >>> import numpy as np
 >>> import flambeau
@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from flambeau._absent import Absent as _Absent
+from flambeau.core.values.trees import map_tensors
 from flambeau.library import registry
 from flambeau.library.opcheck import opcheck
 from flambeau.library.operator import Operator
@@ -49,18 +50,18 @@ def custom_op(
     name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any,
     device_types: Any = None, schema: str | None = None, tags: Any = None,
 ) -> Any:  # fmt: skip
-    """Make an operator of a function; also a decorator.
+    """Define an operator by its kernel; also a decorator.
 
     Args:
         name: ``namespace::name``.
-        fn: The kernel, with annotations; it must not return its arguments, nor views of them.
+        fn: The kernel, with annotations; it must not return its arguments or views of them.
         mutates_args: The names of the arguments that it writes to, or ``"unknown"``.
-        device_types: The devices that the kernel is for; all by default.
-        schema: The schema, where it does not follow from the annotations.
-        tags: Accepted for PyTorch's sake.
+        device_types: The device types of the kernel; all by default.
+        schema: The schema, by default inferred from the annotations.
+        tags: Accepted for compatibility.
 
     Raises:
-        ValueError: The name has no namespace, or the annotations give no schema.
+        ValueError: The name has no namespace, or no schema can be inferred.
     """
 
     def define(fn: Callable[..., Any]) -> Operator:
@@ -77,12 +78,12 @@ def custom_op(
 
 
 def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
-    """Define an operator by its schema, such as ``"(Tensor x) -> Tensor"``; `impl` gives kernels.
+    """Define an operator by its schema, such as ``"(Tensor x) -> Tensor"``, without a kernel.
 
     As ``define(library, "name(Tensor x) -> Tensor")`` it is a decorator of the kernel.
 
     Raises:
-        ValueError: The name has no namespace, or ``schema`` is no text.
+        ValueError: The name has no namespace, or ``schema`` is not a string.
     """
     if isinstance(qualname, Library):
         return qualname._registering(qualname.define(schema))
@@ -97,7 +98,7 @@ def impl(
     qualname: Any, types: Any = None, func: Any = None, dispatch_key: str = "", *, lib: Any = None,
     name: Any = None,
 ) -> Any:  # fmt: skip
-    """Give the kernel of an operator that is defined, for ``"cpu"``, ``"cuda"`` or ``"default"``.
+    """Register the kernel of a defined operator, for ``"cpu"``, ``"cuda"`` or ``"default"``.
 
     As ``impl(library, name, dispatch_key="")`` it is `Library.impl` as a decorator.
 
@@ -111,7 +112,7 @@ def impl(
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Give the kernel of an operator for devices; see `CustomOpDef.register_kernel`."""
+    """Register the kernel of an operator for device types; see `CustomOpDef.register_kernel`."""
     return registry.find(op).register_kernel(device_types, func)
 
 
@@ -119,9 +120,9 @@ def register_fake(
     op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:  # fmt: skip
-    """Give the function that makes empty tensors of the results' shapes; also a decorator.
+    """Register the function that computes empty results of the right shapes; also a decorator.
 
-    An operator may be defined later.
+    The operator may be defined later.
     """
 
     def register(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,35 +140,33 @@ def impl_abstract(qualname: str, func: Any = None, *, lib: Any = None, _stacklev
 def register_autograd(
     op: Any, backward: Callable[..., Any], /, *, setup_context: Any = None, lib: Any = None
 ) -> None:
-    """Give the formula of an operator's gradients; see `CustomOpDef.register_autograd`."""
+    """Register the gradient of an operator; see `CustomOpDef.register_autograd`."""
     registry.when_defined(
         op, lambda operator: operator.register_autograd(backward, setup_context=setup_context)
     )
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Give the function that computes batches; see `CustomOpDef.register_vmap`."""
+    """Register the batching rule of an operator; see `CustomOpDef.register_vmap`."""
     return registry.find(op).register_vmap(func)
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Cast floating-point tensors to a dtype before an operator, inside of autocast."""
+    """Cast the floating-point inputs of an operator under autocast."""
     operator = registry.find(op)
 
-    def cast(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return type(value)(map(cast, value))
-        is_float = getattr(value, "is_floating_point", None)
-        return value.to(cast_inputs) if is_float is not None and is_float() else value
+    def cast(tensor: Any) -> Any:
+        return tensor.to(cast_inputs) if tensor.is_floating_point() else tensor
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        return operator(*map(cast, args), **{name: cast(each) for name, each in kwargs.items()})
+        named = {name: map_tensors(cast, each) for name, each in kwargs.items()}
+        return operator(*map_tensors(cast, args), **named)
 
     operator.implement(f"Autocast{device_type.upper()}", kernel)
 
 
 def get_ctx() -> NoReturn:
-    """Sizes that depend on the numbers of a tensor; programs have none.
+    """Create data-dependent sizes, which XLA programs cannot have.
 
     Raises:
         NotImplementedError: Always.
@@ -179,7 +178,7 @@ def get_ctx() -> NoReturn:
 
 
 def fallthrough_kernel() -> NoReturn:
-    """A kernel that stands for none.
+    """A placeholder for a missing kernel.
 
     Raises:
         NotImplementedError: It is called.
@@ -193,10 +192,10 @@ class Library:
     Args:
         ns: The namespace.
         kind: ``"DEF"`` or ``"FRAGMENT"`` to define operators, ``"IMPL"`` for kernels only.
-        dispatch_key: The key that `impl` takes where none is given.
+        dispatch_key: The default key of `impl`.
 
     Raises:
-        ValueError: ``kind`` is another one.
+        ValueError: ``kind`` is unknown.
 
     >>> import flambeau
     >>> library = flambeau.library.Library("documentation", "FRAGMENT")
@@ -235,14 +234,13 @@ class Library:
         self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", *,
         with_keyset: bool = False, allow_override: bool = False,
     ) -> None:  # fmt: skip
-        """Give the kernel of an operator, for a dispatch key such as ``"CPU"`` or ``"CUDA"``.
+        """Register the kernel of an operator, for a dispatch key such as ``"CPU"`` or ``"CUDA"``.
 
-        Without a key the function takes tensors as they are, and has the gradients of what it is
-        made of.
+        Without a key the function is differentiated through the operators that it calls.
 
         Raises:
-            TypeError: ``fn`` cannot be called.
-            NotImplementedError: The key says how gradients are computed.
+            TypeError: ``fn`` is not callable.
+            NotImplementedError: The key is an autograd key.
         """
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found {type(fn)}")

@@ -1,4 +1,4 @@
-"""``flambeau.ops.aten``: PyTorch's internal operators, where functions here have their names."""
+"""``flambeau.ops.aten``: PyTorch's internal operators that have a function of the same name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 
 def _softmax(self: Any, dim: int, half_to_float: bool) -> Any:
@@ -46,12 +46,12 @@ _OWN: dict[str, Callable[..., Any]] = {
     "_unsafe_view": flambeau.reshape,
     "alias": lambda self: self.view_as(self),
 }
-# Where functions are looked for.
+# The namespaces of functions, in search order.
 _SPACES = ("flambeau", "flambeau.nn.functional", "flambeau.linalg", "flambeau.special")
 
 
 class AtenOperator:
-    """A function under its name in ``aten``; each of its overloads is the function itself.
+    """A function as an operator of ``aten``; each overload is the function itself.
 
     Args:
         name: The name.

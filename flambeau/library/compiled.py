@@ -1,4 +1,4 @@
-"""Libraries of operators that are compiled for PyTorch."""
+"""Libraries of operators that are compiled against PyTorch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NoReturn
 
 
 def load_library(path: str | PathLike[str]) -> NoReturn:
-    """Fail as PyTorch does for a library that is compiled for another version.
+    """Raise PyTorch's error for a library built for another version.
 
-    Packages catch the error, and go on without the operators of their own.
+    Packages catch the error and use their Python fallbacks.
 
     Raises:
         OSError: Always.

@@ -1,4 +1,4 @@
-"""Kernels that need the numbers of their tensors, in programs that are being traced."""
+"""Kernels that need concrete values, in traced programs."""
 
 from __future__ import annotations
 
@@ -9,50 +9,44 @@ import jax
 import numpy as np
 
 from flambeau.compile.errors import CompileError
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError, current
-from flambeau.core.tracers import Tracer
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import TracedValueError, current
+from flambeau.core.values.tracers import Tracer
+from flambeau.core.values.trees import map_tensors, members_of
 
-# The errors of a kernel that asks a traced tensor for its numbers.
+# The errors of a kernel that reads the value of a tracer.
 _NOT_KNOWN = (TracedValueError, CompileError, jax.errors.JAXTypeError)
 
 
 def is_traced(values: list[Any]) -> bool:
-    """Whether a tensor among ``values``, or in a list among them, has no numbers yet."""
+    """Whether ``values``, or lists among them, contain a traced tensor."""
     return any(isinstance(each._read(), Tracer) for each in tensors_of(values))
 
 
 def tensors_of(values: Any) -> list[Tensor]:
-    """The tensors among ``values``, and in lists and tuples among them."""
-    found: list[Tensor] = []
-    for each in values:
-        if isinstance(each, Tensor):
-            found.append(each)
-        elif isinstance(each, list | tuple):
-            found.extend(tensors_of(each))
-    return found
+    """The tensors in ``values``, including those in lists and tuples."""
+    return [each for each in members_of(values) if isinstance(each, Tensor)]
 
 
 def run_traced(
     name: str, kernel: Callable[..., Any], fake: Callable[..., Any] | None, values: list[Any],
     call: Callable[[Callable[..., Any], list[Any]], Any],
 ) -> Any:  # fmt: skip
-    """The kernel's result on tensors that are being traced.
+    """The kernel's result on traced tensors.
 
-    A kernel that is made of this library's functions becomes a part of the program. Another one is
-    called back by the program, with the numbers.
+    A kernel written with this library's functions is traced. Any other kernel becomes a host
+    callback.
 
     Args:
-        name: The operator's.
+        name: The operator's name.
         kernel: The kernel.
-        fake: What gives empty tensors of the results' shapes and dtypes, if there is such a
-            function.
+        fake: The function that computes empty results, or ``None``.
         values: The operator's arguments.
-        call: Calls a function with arguments.
+        call: A function that calls a function with the arguments.
 
     Raises:
-        RuntimeError: The kernel needs the numbers, and there is no ``fake``.
+        RuntimeError: The kernel needs concrete values, and there is no ``fake``.
     """
     trace = current()
     refused = None if trace is None else trace.refused
@@ -61,12 +55,12 @@ def run_traced(
     except _NOT_KNOWN as error:
         if fake is None:
             raise RuntimeError(
-                f"{name} needs the numbers of its tensors, which are not known while a program is "
+                f"{name} needs the values of its tensors, which are unknown while a program is "
                 "being traced. Register a fake implementation (register_fake) that gives the "
                 "shapes of its results: the program then calls the kernel when it runs"
             ) from error
     if trace is not None:
-        # The program calls the kernel, which then finds the numbers that it has asked for.
+        # The callback runs the kernel with concrete values, so the trace may continue.
         trace.refused = refused
     return _called_back(name, kernel, fake, values, call)
 
@@ -74,7 +68,7 @@ def run_traced(
 def _called_back(name: str, kernel: Any, fake: Any, values: list[Any], call: Any) -> Any:
     tensors = tensors_of(values)
     arrays = [each._read() for each in tensors]
-    # The program keeps this; the values themselves end with the trace.
+    # The callback outlives the trace, so it must not reference the traced values.
     on_meta = _with_tensors(values, [_empty(each) for each in arrays])
     shapes = as_outputs(call(fake, on_meta))
     single, outputs = shapes
@@ -98,29 +92,25 @@ def _called_back(name: str, kernel: Any, fake: Any, values: list[Any], call: Any
 
 
 def as_outputs(result: Any) -> tuple[bool, list[Any]]:
-    """Whether a kernel gives a single tensor, and its tensors."""
+    """Whether a kernel returns a single tensor, and its tensors."""
     if isinstance(result, Tensor):
         return True, [result]
     return False, [] if result is None else list(result)
 
 
 def _empty(array: Any) -> Tensor:
-    """A tensor on the meta device."""
+    """A meta tensor."""
     return Tensor._wrap(jax.ShapeDtypeStruct(array.shape, array.dtype))
 
 
-def _with_tensors(values: Any, tensors: list[Tensor]) -> list[Any]:
-    """``values`` with other tensors in the places of theirs, which are taken from a list."""
-    return [
-        tensors.pop(0) if isinstance(each, Tensor)
-        else type(each)(_with_tensors(each, tensors)) if isinstance(each, list | tuple)
-        else each
-        for each in values
-    ]  # fmt: skip
+def _with_tensors(values: Any, tensors: list[Tensor]) -> Any:
+    """``values`` with their tensors replaced by those of a list, in order."""
+    remaining = iter(tensors)
+    return map_tensors(lambda _: next(remaining), values)
 
 
 class _outside:
-    """A block that runs as if nothing were traced: a program calls it when it runs."""
+    """A context manager that suspends tracing, for a callback."""
 
     def __enter__(self) -> None:
         self._before = dict(vars(modes))

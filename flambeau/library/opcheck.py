@@ -1,4 +1,4 @@
-"""`opcheck`: whether what is registered for an operator fits its kernel."""
+"""`opcheck`, which checks the registrations of an operator against its kernel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.compile import compile as compiled
+from flambeau.core.values.trees import map_tensors
 from flambeau.library import registry
 from flambeau.library.host_kernels import as_outputs, tensors_of
 from flambeau.testing import assert_close
@@ -20,23 +21,23 @@ def opcheck(
     test_utils: Any = DEFAULT_TESTS, raise_exception: bool = True, atol: float | None = None,
     rtol: float | None = None,
 ) -> dict[str, str]:  # fmt: skip
-    """Check an operator with examples of its arguments.
+    """Check an operator with example arguments.
 
     Args:
         op: The operator.
-        args: Its arguments.
-        kwargs: Its arguments by keyword.
-        test_utils: Which checks: that only arguments which the schema says are written to
-            (``test_schema``), that there is a formula for gradients where they are asked for
-            (``test_autograd_registration``), that the fake implementation gives the results' shapes
-            (``test_faketensor``), and that it gives the same when compiled
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        test_utils: The checks: that only the arguments declared in the schema are mutated
+            (``test_schema``), that there is a gradient where one is required
+            (``test_autograd_registration``), that the fake implementation matches the results'
+            shapes (``test_faketensor``), and that the compiled result is the same
             (``test_aot_dispatch_dynamic``).
-        raise_exception: Whether a check that fails raises; else its outcome says so.
+        raise_exception: Whether a failed check raises instead of being reported in the result.
         atol: The absolute tolerance of comparisons.
         rtol: The relative tolerance.
 
     Returns:
-        The outcome of each check.
+        The result of each check.
     """
     operator = registry.find(op)
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
@@ -79,19 +80,14 @@ def _check_fake(operator: Any, args: Any, kwargs: Any, tolerances: Any) -> None:
     values = operator._schema.bind(args, kwargs)
     if operator._fake is None:
         raise RuntimeError(f"{operator._qualname}: no fake implementation is registered")
-    empty = as_outputs(operator._call(operator._fake, _on_meta(values)))[1]
+    on_meta = map_tensors(lambda each: each.detach().to("meta"), values)
+    empty = as_outputs(operator._call(operator._fake, on_meta))[1]
     described = [[(tuple(e.shape), e.dtype) for e in each] for each in (found, empty)]
     if described[0] != described[1]:
         raise RuntimeError(
             f"{operator._qualname}: the kernel gives {described[0]}, its fake implementation "
             f"{described[1]}"
         )
-
-
-def _on_meta(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(map(_on_meta, value))
-    return value.detach().to("meta") if hasattr(value, "is_meta") else value
 
 
 def _check_compiled(operator: Any, args: Any, kwargs: Any, tolerances: Any) -> None:

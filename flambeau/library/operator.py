@@ -1,4 +1,4 @@
-"""Operators of a program's own: kernels by device, shapes without numbers, gradients, batches."""
+"""Custom operators: kernels by device, fake implementations, gradients and batching."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd.function import Function
-from flambeau.core import world
-from flambeau.core.modes import autocast_by, modes, no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import world
+from flambeau.core.support.modes import autocast_by, modes, no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.library.host_kernels import as_outputs, is_traced, run_traced, tensors_of
 from flambeau.library.schema import Schema
 
 _DEVICES = {"cpu": "CPU", "cuda": "CUDA", "default": "CompositeExplicitAutograd"}
-# Kernels that take the tensors as they are, without an operator's own gradient.
+# The key of kernels that are differentiated through the operators that they call.
 _COMPOSITE = "CompositeImplicitAutograd"
 
 
 class Operator:
-    """An operator ``namespace::name``, which is called as a function.
+    """An operator ``namespace::name``, which is callable.
 
     Args:
-        schema: What it takes and gives.
+        schema: The arguments and results.
     """
 
     namespace: str
@@ -47,12 +47,12 @@ class Operator:
         return self._schema.name
 
     def name(self) -> str:
-        """The name with its namespace."""
+        """The qualified name."""
         return self._schema.name
 
     @property
     def default(self) -> Operator:
-        """The operator itself, which has one overload."""
+        """The operator itself, which is its only overload."""
         return self
 
     @property
@@ -68,7 +68,7 @@ class Operator:
     def register_kernel(
         self, device_types: Any, func: Callable[..., Any] | None = None, /
     ) -> Callable[..., Any]:
-        """Give the function that computes it on devices; also a decorator.
+        """Register the kernel for device types; also a decorator.
 
         Args:
             device_types: ``"cpu"``, ``"cuda"``, a sequence of them, or None for all devices.
@@ -85,10 +85,10 @@ class Operator:
         return register if func is None else register(func)
 
     def implement(self, key: str, function: Callable[..., Any]) -> None:
-        """Give the function for a dispatch key.
+        """Register the kernel for a dispatch key.
 
         Raises:
-            NotImplementedError: The key says how gradients are computed; see `register_autograd`.
+            NotImplementedError: The key is an autograd key; see `register_autograd`.
         """
         if key.startswith("Autograd"):
             raise NotImplementedError(
@@ -102,7 +102,7 @@ class Operator:
         self._changed()
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Give the function that makes empty tensors of the results' shapes; also a decorator."""
+        """Register the function that computes empty results; also a decorator."""
         self._fake = fn
         self._changed()
         return fn
@@ -110,17 +110,17 @@ class Operator:
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Give the formula of the gradients.
+        """Register the gradient.
 
         Args:
-            backward: Called as ``backward(ctx, *grads)``; gives a gradient, or None, for each
+            backward: Called as ``backward(ctx, *grads)``; returns a gradient, or None, for each
                 argument.
             setup_context: Called as ``setup_context(ctx, inputs, output)`` after the kernel, to
-                keep what backward needs. With arguments by keyword only, it takes
+                save tensors for the backward pass. With keyword-only arguments, it takes
                 ``keyword_only_inputs`` too.
 
         Raises:
-            RuntimeError: The operator writes to its arguments.
+            RuntimeError: The operator mutates its arguments.
         """
         if self._schema.is_mutable:
             raise RuntimeError(
@@ -131,11 +131,11 @@ class Operator:
         self._changed()
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Give the function that computes batches under `flambeau.func.vmap`; also a decorator.
+        """Register the batching rule for `flambeau.func.vmap`; also a decorator.
 
         Args:
-            func: Called as ``func(info, in_dims, *args)``; gives the result and the dimensions of
-                the batch in it.
+            func: Called as ``func(info, in_dims, *args)``; returns the result and its batch
+                dimensions.
         """
 
         def register(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,7 +152,7 @@ class Operator:
     # Calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the operator.
+        """Call the operator.
 
         Raises:
             RuntimeError: The arguments do not fit the schema.
@@ -187,7 +187,7 @@ class Operator:
         return len(self._schema.returns) == 1 and self._schema.returns[0].endswith("[]")
 
     def _call(self, function: Callable[..., Any], values: list[Any]) -> Any:
-        """A function with the arguments, as the schema gives them."""
+        """Call a function with the arguments as declared in the schema."""
         named = zip(self._schema.arguments, values, strict=True)
         by_name = {each.name: value for each, value in named if each.kwarg_only}
         return function(*values[: len(values) - len(by_name)], **by_name)
@@ -234,7 +234,7 @@ def _is_list_of_tensors(value: Any) -> bool:
 
 
 def _gathered(flat: tuple[Any, ...], lengths: tuple[Any, ...]) -> list[Any]:
-    """Values as the schema has them, of those with the members of lists in their place."""
+    """The schema's arguments, with the members of lists restored in place."""
     left = list(flat)
     values: list[Any] = []
     for length in lengths:
@@ -281,7 +281,7 @@ def _function_of(operator: Operator) -> type[Function]:
         given = (list(grads),) if operator._returns_list else grads
         found = operator._backward(ctx, *given)
         found = found if isinstance(found, tuple) else (found,)
-        # Arguments by keyword have no gradient.
+        # Keyword arguments have no gradient.
         found = (*found, *[None] * (len(ctx.lengths) - len(found)))
         flat: list[Any] = []
         for each, length in zip(found, ctx.lengths, strict=True):

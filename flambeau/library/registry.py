@@ -1,4 +1,4 @@
-"""Where operators are found by their names: ``flambeau.ops.namespace.name``."""
+"""The registry of operators, by name: ``flambeau.ops.namespace.name``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from flambeau.library.operator import Operator
 from flambeau.library.schema import Schema
 
 _operators: dict[str, Operator] = {}
-# Registrations for operators that are not defined yet.
+# Registrations for operators that are defined later.
 _waiting: dict[str, list[Callable[[Operator], Any]]] = {}
 
 
 def add(schema: Schema) -> Operator:
-    """Define an operator, in the place of one of the same name.
+    """Define an operator, replacing one of the same name.
 
     Raises:
         ValueError: The name has no namespace.
@@ -31,12 +31,12 @@ def add(schema: Schema) -> Operator:
 
 
 def remove(name: str) -> None:
-    """Forget an operator."""
+    """Remove an operator."""
     _operators.pop(name, None)
 
 
 def find(op: Any) -> Operator:
-    """The operator that a name, or the operator itself, stands for.
+    """The operator for a name; operators are returned unchanged.
 
     Raises:
         RuntimeError: There is no such operator.
@@ -50,7 +50,7 @@ def find(op: Any) -> Operator:
 
 
 def when_defined(op: Any, register: Callable[[Operator], Any]) -> None:
-    """Call ``register`` with an operator, now or as soon as it is defined."""
+    """Call ``register`` with an operator, now or when it is defined."""
     if isinstance(op, Operator) or op in _operators:
         register(find(op))
     else:
@@ -58,7 +58,7 @@ def when_defined(op: Any, register: Callable[[Operator], Any]) -> None:
 
 
 class Namespace:
-    """The operators of one namespace, as attributes."""
+    """A namespace with its operators as attributes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -84,11 +84,11 @@ class Namespace:
 
 
 class Packet:
-    """The overloads of one operator, such as ``ops.mine.double.out``, as attributes.
+    """An operator with its overloads, such as ``ops.mine.double.out``, as attributes.
 
     Args:
         name: ``namespace::name``.
-        overloads: The operators by the names of the overloads.
+        overloads: The operators by overload name.
     """
 
     def __init__(self, name: str, overloads: dict[str, Operator]) -> None:
@@ -97,10 +97,10 @@ class Packet:
         self.__name__ = name.partition("::")[2]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute by the first overload that takes the arguments.
+        """Call the first overload that accepts the arguments.
 
         Raises:
-            RuntimeError: None does.
+            RuntimeError: No overload accepts the arguments.
         """
         reasons = []
         for operator in self._overloads.values():
@@ -128,7 +128,7 @@ class Packet:
 
 
 def namespace(name: str) -> Any:
-    """The namespace of a name; None if it has no operators."""
+    """The namespace of a name, or None if it has no operators."""
     if name == "aten":
         from flambeau.library.aten import Aten
 

@@ -1,4 +1,4 @@
-"""Schemas of operators: their names, arguments and results, as text and as objects."""
+"""Schemas of operators: names, arguments and results, as strings and as objects."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.device import device
-from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Tensor
 
 _MISSING = inspect.Parameter.empty
-# The words of a schema for Python's types.
+# The schema types of Python's types.
 _WORDS: dict[Any, str] = {
     Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str",
     int | float | bool: "Scalar", int | float: "Scalar", dtype: "ScalarType", device: "Device",
@@ -29,11 +29,11 @@ class Argument:
 
     Attributes:
         name: Its name.
-        type: The word for its type, such as ``Tensor`` or ``int[]``, with ``?`` if None is allowed.
-        default: Its default, if ``has_default``.
-        has_default: Whether it may be left out.
-        kwarg_only: Whether it is given by keyword.
-        is_write: Whether the operator writes to it.
+        type: Its type in the schema, such as ``Tensor`` or ``int[]``, with ``?`` if it is optional.
+        default: The default, if ``has_default``.
+        has_default: Whether it is optional.
+        kwarg_only: Whether it is keyword-only.
+        is_write: Whether the operator mutates it.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Schema:
     Attributes:
         name: ``namespace::name``.
         arguments: The arguments.
-        returns: The words for the types of the results.
+        returns: The types of the results.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Schema:
 
     @property
     def is_mutable(self) -> bool:
-        """Whether the operator writes to an argument."""
+        """Whether the operator mutates an argument."""
         return any(each.is_write for each in self.arguments)
 
     def __str__(self) -> str:
@@ -86,7 +86,8 @@ class Schema:
         """The values of all arguments, in the order of the schema.
 
         Raises:
-            RuntimeError: One is missing, unknown, given twice, or no Tensor where one is needed.
+            RuntimeError: An argument is missing, unknown, given twice, or not a Tensor where one is
+                required.
         """
         by_position = [each for each in self.arguments if not each.kwarg_only]
         if len(args) > len(by_position):
@@ -124,16 +125,15 @@ class Schema:
 def infer_schema(
     prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str | None = None
 ) -> str:
-    """The schema that the annotations of a function say.
+    """Infer the schema from a function's annotations.
 
     Args:
         prototype_function: A function whose parameters and result are annotated.
-        mutates_args: The names of the parameters that it writes to; ``"unknown"`` for all Tensors.
-        op_name: The name to begin with.
+        mutates_args: The names of the parameters that it mutates; ``"unknown"`` for all Tensors.
+        op_name: The name of the operator in the schema.
 
     Raises:
-        ValueError: A parameter or the result has no annotation, or one that schemas have no word
-            for.
+        ValueError: A parameter or the result has no annotation, or an unsupported annotation.
 
     >>> def scaled(x: Tensor, factor: float = 2.0) -> Tensor: ...
     >>> infer_schema(scaled, mutates_args=())
@@ -143,7 +143,7 @@ def infer_schema(
 
 
 def schema_of(function: Callable[..., Any], mutates_args: Any, name: str) -> Schema:
-    """The same as an object."""
+    """The inferred schema as an object."""
     signature = inspect.signature(function)
     try:
         hints = typing.get_type_hints(function)
@@ -215,10 +215,10 @@ _ONE = re.compile(
 
 
 def parse(text: str) -> Schema:
-    """The schema that a text such as ``name(Tensor x, int n=2) -> Tensor`` says.
+    """Parse a schema such as ``name(Tensor x, int n=2) -> Tensor``.
 
     Raises:
-        RuntimeError: It says none.
+        RuntimeError: The text is not a schema.
     """
     found = _WHOLE.match(text)
     if found is None:
@@ -246,7 +246,7 @@ def parse(text: str) -> Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts between commas that are outside of brackets."""
+    """Split at the commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "([") - (character in ")]")

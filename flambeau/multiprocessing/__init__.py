@@ -1,14 +1,14 @@
-"""Python's own `multiprocessing`, and processes that run one function each.
+"""Python's `multiprocessing`, and `spawn`.
 
-Tensors are pickled, since their elements cannot be shared. Start processes by ``"spawn"``: JAX runs
-threads, which a fork does not survive.
+Tensors are pickled, since their elements cannot be shared. Use the start method ``"spawn"``: JAX
+runs threads, which do not survive a fork.
 """
 
 import multiprocessing as _multiprocessing
 from multiprocessing import *  # pyright: ignore[reportWildcardImportFromLibrary]
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.settings import setting
+from flambeau.core.support.settings import setting
 from flambeau.multiprocessing.reductions import init_reductions as init_reductions
 from flambeau.multiprocessing.spawn import ProcessContext as ProcessContext
 from flambeau.multiprocessing.spawn import ProcessExitedException as ProcessExitedException
@@ -31,18 +31,18 @@ _strategy = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that `set_sharing_strategy` takes."""
+    """The strategies that `set_sharing_strategy` accepts."""
     return set(_STRATEGIES)
 
 
 @setting
 def get_sharing_strategy() -> str:
-    """The last argument of `set_sharing_strategy`."""
+    """The last value given to `set_sharing_strategy`."""
     return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepted for PyTorch's sake: tensors are pickled, not shared.
+    """Accepted for compatibility: tensors are pickled, not shared.
 
     Raises:
         AssertionError: There is no such strategy.

@@ -1,4 +1,4 @@
-"""How tensors are pickled for other processes: as they always are."""
+"""The pickling of tensors for other processes, which needs no registration."""
 
 from multiprocessing.reduction import ForkingPickler
 
@@ -6,4 +6,4 @@ __all__ = ["ForkingPickler", "init_reductions"]
 
 
 def init_reductions() -> None:
-    """Accepted for PyTorch's sake: tensors can be pickled as they are."""
+    """Accepted for compatibility: tensors are picklable without it."""

@@ -1,4 +1,4 @@
-"""Processes that run one function with their number, and whose errors reach this process."""
+"""Processes that run one function each, and whose errors are raised in the parent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 
 __all__ = [
     "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
@@ -25,8 +25,8 @@ class ProcessException(Exception):
     """A process has failed.
 
     Attributes:
-        msg: What happened.
-        error_index: The process's number.
+        msg: The message.
+        error_index: The process's index.
         pid: The process's id.
     """
 
@@ -52,7 +52,7 @@ class ProcessExitedException(ProcessException):
 
     Attributes:
         exit_code: The code.
-        signal_name: The name of the signal, if it was one.
+        signal_name: The name of the signal, if a signal ended the process.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: str) -> None:
-    """The work of a process: call the function, and write down its exception."""
+    """The main function of a process: call the function and write its exception to a file."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        # The process that started this one got it too.
+        # The parent process received the interrupt too.
         pass
     except Exception:  # noqa: BLE001
         Path(report).write_bytes(traceback.format_exc().encode(errors="replace"))
@@ -85,11 +85,11 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: str)
 
 
 class ProcessContext:
-    """Processes that run, and that `join` waits for.
+    """Running processes, which `join` waits for.
 
     Attributes:
-        processes: They themselves.
-        error_files: Where each writes down its exception.
+        processes: The processes.
+        error_files: The files to which the processes write their exceptions.
     """
 
     def __init__(self, processes: list[Any], error_files: list[str]) -> None:
@@ -102,18 +102,18 @@ class ProcessContext:
         return [each.pid for each in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for processes to end; when one has failed, end the others.
+        """Wait for the processes; if one fails, terminate the others.
 
         Args:
-            timeout: How many seconds to wait at most.
-            grace_period: How many seconds the others may take to end by themselves.
+            timeout: The maximum number of seconds to wait.
+            grace_period: The seconds that the others have to exit before they are terminated.
 
         Returns:
             Whether all have ended.
 
         Raises:
-            ProcessRaisedException: The function of one of them has raised an exception.
-            ProcessExitedException: One of them has ended otherwise than by returning.
+            ProcessRaisedException: The function of a process raised an exception.
+            ProcessExitedException: A process ended by a signal or an exit code.
         """
         if not self.sentinels:
             return True
@@ -161,22 +161,22 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Start processes, of which each calls ``fn(number, *args)``.
+    """Start processes that call ``fn(index, *args)``.
 
     Args:
-        fn: A function that can be pickled: one of a module.
+        fn: A picklable function, defined in a module.
         args: Its other arguments, which are pickled.
-        nprocs: How many processes.
+        nprocs: The number of processes.
         join: Whether to wait for them.
-        daemon: Whether they end with this process.
-        start_method: How they are started. After a ``"fork"`` JAX may hang.
+        daemon: Whether the processes end with this one.
+        start_method: The start method. JAX may hang after a ``"fork"``.
 
     Returns:
-        The processes, unless ``join``.
+        The process context, unless ``join``.
 
     Raises:
-        ProcessRaisedException: The function of one of them has raised an exception.
-        ProcessExitedException: One of them has ended otherwise than by returning.
+        ProcessRaisedException: The function of a process raised an exception.
+        ProcessExitedException: A process ended by a signal or an exit code.
     """
     start = multiprocessing.get_context(start_method)
     processes, reports = [], []
@@ -209,7 +209,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """`start_processes`, by ``"spawn"``."""
+    """`start_processes` with the start method ``"spawn"``."""
     if start_method != "spawn":
         warn(
             f"spawn() starts processes by 'spawn', not by {start_method!r}; see start_processes()",

@@ -1,22 +1,22 @@
-"""The hooks on the gradients that pass through one call of a module."""
+"""Hooks on the gradients of one call of a module."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.modes import is_grad_enabled
-from flambeau.core.tape import IdentityNode, identity_node
-from flambeau.core.tensor import Tensor
-from flambeau.core.transform import hides_gradients
-from flambeau.core.warning import warn
+from flambeau.core.support.modes import is_grad_enabled
+from flambeau.core.support.warning import warn
+from flambeau.core.tape.nodes import IdentityNode, identity_node
+from flambeau.core.tape.transform import hides_gradients
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import hooks
 from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
-from flambeau.ops.creation import zeros
+from flambeau.ops.factories.creation import zeros
 
 
 class GradientHooks:
-    """All the hooks that will see the gradients of one call of a module.
+    """All the hooks that get the gradients of one call of a module.
 
     Args:
         module: The module that is called.
@@ -77,7 +77,7 @@ def _requires_grad(result: Any) -> bool:
 
 
 def _first_tensor(result: Any) -> Tensor:
-    """The tensor that stands for a nested result: the first, or among a dictionary's values."""
+    """The tensor that represents a nested result: the first, also in a dictionary."""
     while not isinstance(result, Tensor):
         if isinstance(result, dict):
             result = next(value for value in result.values() if isinstance(value, Tensor))
@@ -87,7 +87,7 @@ def _first_tensor(result: Any) -> Tensor:
 
 
 def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
-    """Warn if a hook on ``node`` will not see all the gradients of a call.
+    """Warn if a hook on ``node`` will not get all the gradients of a call.
 
     Args:
         args: The arguments of the module's call.
@@ -127,9 +127,9 @@ def _is_tuple_of_tensors(values: Any) -> bool:
 class BackwardHook:
     """The full backward hooks of one call of a module.
 
-    The tensors among the module's inputs pass through one node of the tape, and those among its
-    outputs through another. So whatever the module does in between, the second node receives
-    ``grad_output`` and the first one gives ``grad_input``, whole and once per backward.
+    The tensors among the module's inputs pass through one node of the tape, and the tensors among
+    its outputs through another. So, whatever the module computes, the output node receives
+    ``grad_output`` and the input node gives ``grad_input``, complete and once per backward.
 
     Args:
         module: The module that is called.
@@ -148,7 +148,7 @@ class BackwardHook:
         self.user_pre_hooks = user_pre_hooks
         self._inputs = _Tensors(())
         self._outputs = _Tensors(())
-        # The gradients of the output node, until the input node has given its own.
+        # The gradients of the output node, until the input node has computed its own.
         self._grad_outputs: tuple[Any, ...] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class BackwardHook:
         return self._outputs.gather(grads)
 
     def _call_without_input_gradients(self, grad_outputs: tuple[Any, ...]) -> None:
-        # No input node will run in this backward, so the hooks have their only chance now.
+        # No input node will run in this backward, so the hooks must be called here.
         warn(
             f"no input of {type(self.module).__name__} requires grad, so its full backward hook is "
             "called when the gradients of its outputs are known, with None for every grad_input",
@@ -194,7 +194,7 @@ class BackwardHook:
         grad_outputs = self._grad_outputs
         if grad_outputs is None:
             return None
-        # As in PyTorch, a tensor that takes no gradient shows zeros beside others that take one.
+        # As in PyTorch, a tensor that takes no gradient gets zeros if others take one.
         grads = self._inputs.with_zeros(self._inputs.spread(grad_inputs))
         for hook in self.user_hooks:
             replaced = hook(self.module, grads, grad_outputs)
@@ -205,10 +205,10 @@ class BackwardHook:
 
 
 class BackwardHookFunctionBackward(IdentityNode):
-    """The one node behind all inputs, or all outputs, of a call with full backward hooks.
+    """The common node of all inputs, or all outputs, of a call with full backward hooks.
 
     Attributes:
-        zeros: Gives the gradient of a tensor, by number, that the result does not depend on.
+        zeros: Returns the gradient of a tensor, by number, that the result does not depend on.
     """
 
     __slots__ = ("zeros",)
@@ -232,9 +232,9 @@ class _Tensors:
         values: All inputs or outputs.
 
     Attributes:
-        size: How many values there are.
+        size: The number of values.
         forms: Shape, dtype and device of each tensor, by position.
-        hooked: Positions of the tensors that gradients reach.
+        hooked: Positions of the tensors that require grad.
     """
 
     def __init__(self, values: tuple[Any, ...]) -> None:
@@ -246,7 +246,7 @@ class _Tensors:
             self.hooked = [i for i, each in tensors.items() if each.requires_grad]
 
     def through_identity(self, values: tuple[Any, ...], hook: Callable[..., Any]) -> Any:
-        """``values`` behind one common node, which calls ``hook`` with their gradients."""
+        """``values`` behind one common node that calls ``hook`` with their gradients."""
         if not self.hooked:
             return values
         tensors = tuple(values[i] for i in self.hooked)
@@ -256,7 +256,7 @@ class _Tensors:
         entries = list(values)
         for i, alias in zip(self.hooked, aliases, strict=True):
             entries[i] = alias
-        # A named tuple takes its fields one by one.
+        # A named tuple's constructor takes its fields one by one.
         return tuple(entries) if type(values) is tuple else type(values)(*entries)
 
     def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
@@ -278,7 +278,7 @@ class _Tensors:
         return zeros(shape, dtype=dtype, device=device)
 
     def gather(self, entries: Sequence[Any]) -> tuple[Any, ...]:
-        """The entries of the tensors that gradients reach."""
+        """The entries of the tensors that require grad."""
         return tuple(entries[i] for i in self.hooked)
 
 

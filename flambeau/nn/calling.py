@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.handle import RemovableHandle
-from flambeau.core.modes import modes
-from flambeau.core.warning import warn
+from flambeau.core.support.handle import RemovableHandle
+from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import blame
+from flambeau.core.support.warning import warn
 from flambeau.nn.backward_hooks import GradientHooks
 from flambeau.nn.hooks import (
     _global_backward_hooks,
@@ -39,7 +40,7 @@ class Calling(Traversal):
     _compiled_call_impl: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Almost every call finds nothing registered anywhere, and takes the short cut.
+        # Fast path: almost every call finds no hooks registered anywhere.
         state = self.__dict__
         try:
             watched = (
@@ -53,7 +54,7 @@ class Calling(Traversal):
                 or _global_backward_pre_hooks
                 or "_compiled_call_impl" in state
                 or modes.trace is not None
-                # The short cut must not pass over a class's own way of being called.
+                # The fast path must not bypass a class's own `_call_impl`.
                 or type(self)._call_impl is not _plain_call
                 or "_call_impl" in state
             )
@@ -62,14 +63,18 @@ class Calling(Traversal):
                 f"cannot call a {type(self).__name__} without {missing}: call "
                 "super().__init__() at the start of its __init__"
             ) from None
-        if not watched:
-            return self.forward(*args, **kwargs)
-        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+        try:
+            if not watched:
+                return self.forward(*args, **kwargs)
+            return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+        except Exception as error:
+            blame(error, self)
+            raise
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and `forward`; subclasses may override it to wrap every call."""
         if modes.trace is not None:
-            # `forward` may read attributes of the modules below without calling them.
+            # `forward` may read attributes of submodules without calling them.
             for module in self.modules():
                 modes.trace.enter(module)
             modes.trace.watch(_global_forward_hooks, all_global_hooks)
@@ -81,13 +86,13 @@ class Calling(Traversal):
         """Call ``hook(module, args)`` before `forward`.
 
         Args:
-            hook: Its result, unless ``None``, replaces the positional arguments; a single
-                value stands for a tuple of one.
+            hook: Its result, unless ``None``, replaces the positional arguments; a single value
+                means a tuple of one.
             prepend: Call it before the hooks registered so far.
             with_kwargs: Call ``hook(module, args, kwargs)``, which returns ``None`` or both.
 
         Returns:
-            A handle whose ``remove()`` takes the hook back.
+            A handle whose ``remove()`` removes the hook.
 
         >>> from flambeau import nn
         >>> layer = nn.Identity()
@@ -119,7 +124,7 @@ class Calling(Traversal):
             always_call: Call it also when the call raises; its own exceptions are then warnings.
 
         Returns:
-            A handle whose ``remove()`` takes the hook back.
+            A handle whose ``remove()`` removes the hook.
         """
         return add_hook(
             self._forward_hooks,
@@ -142,7 +147,7 @@ class Calling(Traversal):
             prepend: Call it before the hooks registered so far.
 
         Returns:
-            A handle whose ``remove()`` takes the hook back.
+            A handle whose ``remove()`` removes the hook.
         """
         return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
@@ -158,7 +163,7 @@ class Calling(Traversal):
             prepend: Call it before the hooks registered so far.
 
         Returns:
-            A handle whose ``remove()`` takes the hook back.
+            A handle whose ``remove()`` removes the hook.
 
         Raises:
             RuntimeError: The module has hooks of `register_backward_hook`.
@@ -169,7 +174,7 @@ class Calling(Traversal):
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` around the node that made the output.
 
-        Kept for older programs: where `forward` is several operators, ``grad_input`` belongs to the
+        Kept for older programs: if `forward` runs several operators, ``grad_input`` belongs to the
         last of them only. `register_full_backward_hook` sees the module as a whole.
 
         Raises:
@@ -190,11 +195,12 @@ def _choose_backward_kind(module: Calling, full: bool) -> None:
     module._is_full_backward_hook = full
 
 
+# The profiler replaces this and the next function while it runs.
 _plain_call = Calling._call_impl
 
 
 def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `forward` and all the hooks that watch it."""
+    """Run `forward` and all its hooks."""
     # Attributes of a class with `__getattr__` are slow to read.
     state = module.__dict__
     pre_hooks, forward_hooks = state["_forward_pre_hooks"], state["_forward_hooks"]
@@ -225,7 +231,7 @@ def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _run_forward_pre_hook(
     module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any
 ) -> tuple[Any, Any]:
-    """The arguments as the hook leaves them."""
+    """The arguments, as replaced by the hook."""
     if hook_id in module._forward_pre_hooks_with_kwargs:
         replaced = hook(module, args, kwargs)
         return (args, kwargs) if replaced is None else _checked_arguments(replaced)
@@ -238,7 +244,7 @@ def _run_forward_pre_hook(
 def _run_forward_hook(
     module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any, result: Any
 ) -> Any:
-    """The result as the hook leaves it."""
+    """The result, as replaced by the hook."""
     if hook_id in module._forward_hooks_with_kwargs or hook_id in _global_forward_hooks_with_kwargs:
         replaced = hook(module, args, kwargs, result)
     else:
@@ -249,7 +255,7 @@ def _run_forward_hook(
 def _run_always_called_hooks(
     module: Any, begun: list[int], args: Any, kwargs: Any, result: Any
 ) -> None:
-    """Run the forward hooks that want to see failed calls too, if they have not run yet."""
+    """Run the forward hooks with ``always_call``, if they have not run yet."""
     for hook_id, hook in (*_global_forward_hooks.items(), *module._forward_hooks.items()):
         always = (
             hook_id in module._forward_hooks_always_called

@@ -1,10 +1,10 @@
-"""The types of sizes that layers take: one number for all dimensions, or one for each."""
+"""The types of sizes that layers accept: one number for all dimensions, or one for each."""
 
 from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 _T = TypeVar("_T")
 _scalar_or_tuple_any_t: TypeAlias = _T | tuple[_T, ...]

@@ -1,4 +1,4 @@
-"""A module whose calls are compiled, and that is the module itself in everything else."""
+"""A module with compiled calls, which shares everything else with the original module."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.compile.function import compile, with_calls
-from flambeau.core.modes import modes
+from flambeau.core.support.modes import modes
 from flambeau.nn.module import Module
 
 
 class CompiledModule:
     """The class of a compiled module: another handle on the module.
 
-    Both handles have one ``__dict__``: parameters, submodules, hooks, modes and plain attributes of
-    the one are those of the other. A program is traced through the module that was compiled, and
-    the methods that the user's classes add are those of that module: where they call ``self``, as
-    a loop that generates text does, nothing is compiled.
+    Both handles share one ``__dict__``, and so parameters, submodules, hooks, modes and plain
+    attributes. A program is traced through the original module, and methods of the user's classes
+    are bound to the original module: if they call ``self``, as a loop that generates text does, the
+    call is not compiled.
     """
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class CompiledModule:
     def dynamo_ctx(self) -> Callable[..., Any]:
         """Compiles other functions, such as methods of the module, with the same options.
 
-        PyTorch has this name, and packages use it.
+        The name is PyTorch's, and packages use it.
         """
         return functools.partial(compile, fullgraph=self._calls.fullgraph)
 
@@ -48,7 +48,7 @@ class CompiledModule:
 
 
 class _MethodOfOriginal:
-    """A method that is found on the module that was compiled.
+    """A method that is bound to the original module.
 
     Args:
         name: Its name.
@@ -67,7 +67,7 @@ def compiled_module(module: Module, calls: Callable[..., Any]) -> Any:
 
     Args:
         module: The module, or a handle on it.
-        calls: Does what calling it does.
+        calls: The function behind its calls.
     """
     if isinstance(module, CompiledModule):
         module = module._orig_mod

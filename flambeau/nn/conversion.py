@@ -1,24 +1,24 @@
-"""Changing a whole tree of modules: its mode, its gradients, its dtype and its device."""
+"""Changing a whole tree of modules: its mode, requires_grad flags, dtype and device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Self
 
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.nn.traversal import Traversal
-from flambeau.ops.conversion import parse_to
-from flambeau.ops.creation import empty_like
+from flambeau.ops.factories.conversion import parse_to
+from flambeau.ops.factories.creation import empty_like
 
 
 class Conversion(Traversal):
     """The part of `Module` that changes all members of its tree in place."""
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all below it into training mode, or with ``False`` out of it.
+        """Set this module and its submodules to training mode, or with ``False`` to evaluation.
 
         Raises:
             ValueError: ``mode`` is not a bool.
@@ -33,24 +33,24 @@ class Conversion(Traversal):
         return self
 
     def eval(self) -> Self:
-        """Put this module and all below it into evaluation mode: ``train(False)``."""
+        """Set this module and its submodules to evaluation mode: ``train(False)``."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let gradients be computed for all parameters of the tree, or freeze them."""
+        """Switch gradients on for all parameters of the tree, or freeze them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters of the tree.
+        """Drop the gradients of all parameters of the tree.
 
         Args:
             set_to_none: Drop them; otherwise they are kept as tensors and filled with zeros.
         """
         for parameter in self.parameters():
             if set_to_none:
-                # Without looking at it first, so that a compiled program does not depend on it.
+                # Not read first, so that a compiled program does not depend on it.
                 parameter.grad = None
                 continue
             grad = parameter.grad
@@ -63,7 +63,7 @@ class Conversion(Traversal):
             grad.zero_()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Give every parameter, its gradient, and every buffer the elements that ``fn`` makes.
+        """Replace the elements of every parameter, gradient and buffer by the result of ``fn``.
 
         Parameters stay the same objects, so optimizers and ties between modules stay valid.
         """
@@ -88,8 +88,8 @@ class Conversion(Traversal):
         Raises:
             TypeError: The arguments are none of these, or the dtype is neither floating point nor
                 complex.
-            NotImplementedError: A member on the meta device, which has no elements, is to be moved
-                away from it; use `to_empty`.
+            NotImplementedError: A member on the meta device, which has no elements, cannot be moved
+                to another device; use `to_empty`.
         """
         device, dtype, copy = parse_to(args, kwargs)
         if copy is not None:
@@ -126,8 +126,8 @@ class Conversion(Traversal):
         """Move all parameters and buffers to ``device`` without their values.
 
         Args:
-            device: Where; ``None`` keeps each where it is.
-            recurse: Also the modules below this one.
+            device: The device; ``None`` keeps each tensor on its device.
+            recurse: Include the submodules.
         """
 
         def emptied(tensor: Any) -> Any:
@@ -138,11 +138,11 @@ class Conversion(Traversal):
         return self._apply(emptied, recurse=recurse)
 
     def cpu(self) -> Self:
-        """Move all parameters and buffers into the CPU's memory."""
+        """Move all parameters and buffers to CPU memory."""
         return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self, device: Any = None) -> Self:
-        """Move all parameters and buffers into a GPU's memory.
+        """Move all parameters and buffers to GPU memory.
 
         Args:
             device: Which GPU; by default the first.
@@ -174,7 +174,7 @@ class Conversion(Traversal):
         return self._apply(_if_floating(lambda tensor: tensor.bfloat16()))
 
     def share_memory(self) -> Self:
-        """Let other processes see all parameters and buffers; see `Tensor.share_memory_`."""
+        """Share all parameters and buffers with other processes; see `Tensor.share_memory_`."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
 
@@ -207,5 +207,5 @@ def _if_floating(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _can_share(tensor: Any, other: Any) -> bool:
-    """Whether ``tensor`` can take over the elements of ``other`` and stay what it is."""
+    """Whether ``tensor`` can take the elements of ``other`` and keep its identity."""
     return type(other) is type(tensor) or type(other) in (Tensor, Parameter)

@@ -1,45 +1,47 @@
-"""Filling a module that was built on the meta device, as building it elsewhere would have."""
+"""Materializing a module built on the meta device, with the values of a normal build."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.core import finishing, plan, world
-from flambeau.core.cell import is_abstract
-from flambeau.core.device import CPU, as_device, device
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import CPU, as_device, device
+from flambeau.core.programs import finishing
+from flambeau.core.support import world
+from flambeau.core.values import plan
+from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import is_lazy
 from flambeau.nn.registry import TABLES
 
 
 class DeferredInitialization:
-    """The part of `Module` that carries out a deferred initialization."""
+    """The part of `Module` that runs a deferred initialization."""
 
     def materialize(self, device: Any = None) -> Any:
-        """Give every tensor on the meta device the elements it would have been built with.
+        """Give every tensor on the meta device the elements that it would have been built with.
 
         For modules built under ``with device("meta"):``, which remember how each tensor would have
-        been filled: by which operators, initializers, in-place writes and random draws. Building
-        the module on ``device`` after the same seed would have given the same tensors, buffers that
-        are not saved and computed ones included. One tensor is made at a time, and all are put in
-        place together: an error or an interrupt leaves the module as it was. What has elements
-        already, such as what ``load_state_dict(..., assign=True)`` brought, stays as it is, and
-        takes nothing from the random numbers of the others. What is drawn on a device that the
-        constructor names itself is drawn there and then, from that device's generator.
+        been filled: the operators, initializers, in-place writes and random draws. The tensors
+        equal those of a build on ``device`` after the same seed, including non-persistent and
+        computed buffers. Tensors are computed one at a time and stored together: an error or an
+        interrupt leaves the module unchanged. Tensors that already have elements, such as those
+        from ``load_state_dict(..., assign=True)``, are kept, and do not change the random numbers
+        of the others. If the constructor names a device for a random draw, the numbers are drawn at
+        once, from that device's generator.
 
-        A module that is cast, copied or initialized again after the block remembers that as well.
-        Gradients on the meta device are forgotten.
+        Casts, copies and repeated initializations after the block are remembered too. Gradients on
+        the meta device are dropped.
 
         Args:
-            device: Where to put the tensors; by default the CPU.
+            device: The device of the tensors; by default the CPU.
 
         Returns:
             The module itself. Parameters stay the same objects.
 
         Raises:
-            RuntimeError: A tensor was not made under ``with device("meta"):``, so nothing is known
-                of how to fill it; no tensor is changed then.
+            RuntimeError: A tensor was not made under ``with device("meta"):``, so its
+                initialization is not known; no tensor is changed then.
 
         >>> import flambeau
         >>> from flambeau import nn
@@ -66,7 +68,7 @@ class DeferredInitialization:
                 "or load_state_dict(..., assign=True)"
             )
         cells = {each._cell: each._cell.array for each in missing.values() if not is_lazy(each)}
-        # Made before any is written, so that an interrupt leaves the module as it was.
+        # Computed before any is written, so that an interrupt leaves the module unchanged.
         arrays = {cell: plan.carry_out(planned, where) for cell, planned in cells.items()}
 
         def write(_: Any) -> None:
@@ -91,7 +93,7 @@ def _fill(tensor: Any, arrays: dict[Any, Any], where: device) -> None:
 
 
 def _tensors_of(root: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a tree of modules, those in plain attributes included, by its path."""
+    """Every tensor of a tree of modules, including plain attributes, by its path."""
     for path, module in root.named_modules():
         members = {**vars(module), **module._parameters, **module._buffers}
         for name, value in members.items():
@@ -100,7 +102,7 @@ def _tensors_of(root: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _tensors_in(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in a plain attribute: itself, or the members of lists and dictionaries."""
+    """The tensors in a plain attribute: the value itself, or members of lists and dictionaries."""
     if isinstance(value, Tensor):
         yield path, value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Hooks: how they are registered, and the registries of those that see every module."""
+"""Registration of hooks, and the registries of hooks on every module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from flambeau.core.handle import RemovableHandle
+from flambeau.core.support.handle import RemovableHandle
 from flambeau.nn.registry import HookRegistry
 
 _global_buffer_registration_hooks = HookRegistry()
@@ -33,13 +33,13 @@ def add_hook(
     """Register ``hook``.
 
     Args:
-        hooks: Where it is called from.
+        hooks: The registry of the hook.
         hook: The function to call.
-        marks: Registries that mark hooks with a property, and whether this one has it.
+        marks: Registries that mark hooks with a property, and whether this hook has it.
         prepend: Call it before the hooks that are registered so far.
 
     Returns:
-        A handle that removes the hook, and its marks, again.
+        A handle that removes the hook and its marks.
     """
     handle = RemovableHandle(hooks, extra_dict=[registry for registry, _ in marks])
     hooks[handle.id] = hook
@@ -87,8 +87,8 @@ def filter_registration(hooks: HookRegistry, module: Any, name: str, member: Any
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, args)`` before `forward` of every module, before the module's own hooks.
 
-    Its result, unless ``None``, replaces the positional arguments; a single value stands for a
-    tuple of one.
+    Its result, unless ``None``, replaces the positional arguments; a single value means a tuple of
+    one.
     """
     return add_hook(_global_forward_pre_hooks, hook)
 
@@ -122,7 +122,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, grad_input, grad_output)`` once any module's input gradients are there.
+    """Call ``hook(module, grad_input, grad_output)`` once any module's input gradients are known.
 
     Its result, unless ``None``, replaces ``grad_input``.
 
@@ -163,12 +163,12 @@ def check_backward_kind(current: bool | None, full: bool, where: str) -> None:
 
 
 def global_backward_hooks(full: bool) -> Iterable[Callable[..., Any]]:
-    """The global backward hooks, if they are of the asked kind."""
+    """The global backward hooks, if they are of the requested kind."""
     return _global_backward_hooks.values() if _global_is_full_backward_hook is full else ()
 
 
 def all_global_hooks() -> tuple[Any, ...]:
-    """Everything that is registered for the calls of all modules, in a form that compares."""
+    """All hooks registered for the calls of every module, in a comparable form."""
     registries = (
         _global_backward_pre_hooks,
         _global_backward_hooks,
@@ -181,14 +181,14 @@ def all_global_hooks() -> tuple[Any, ...]:
 
 
 class BoundHook:
-    """A hook that gets its module as first argument, without keeping the module alive.
+    """A hook that is called with its module as first argument, without keeping the module alive.
 
-    A hook may sit in its own module's registries, or on a node of the tape, which must not own the
-    module. Copying or pickling it together with its module binds the copy to the copied module.
+    A hook may be in its own module's registries, or on a node of the tape, neither of which may own
+    the module. Copying or pickling it together with its module binds the copy to the copied module.
 
     Args:
         hook: The function.
-        module: Its first argument; without one, the hook is called as it is.
+        module: Its first argument; without a module, the hook is called without it.
     """
 
     def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:

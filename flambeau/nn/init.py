@@ -1,7 +1,7 @@
 """Filling parameters with initial values, in place and outside the tape.
 
-After `flambeau.manual_seed` the values are those that PyTorch's functions of the same names give.
-On the meta device shapes are checked and nothing is drawn.
+After `flambeau.manual_seed` the values equal those of PyTorch's functions of the same names. On the
+meta device shapes are checked and nothing is drawn.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd.grad_mode import no_grad
-from flambeau.core.op import function
-from flambeau.core.plan import following, has_plan, is_recording
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.creation import eye as identity
+from flambeau.core.operators.op import function
+from flambeau.core.support.warning import warn
+from flambeau.core.values.plan import following, has_plan, is_recording
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.draws.redrawing import real, redraw, truncated_normal_
+from flambeau.ops.draws.sampling import permutations
+from flambeau.ops.factories.creation import eye as identity
+from flambeau.ops.factories.ranges import arange
 from flambeau.ops.matrices.factorization import orthonormal_columns
-from flambeau.ops.ranges import arange
-from flambeau.ops.redrawing import real, redraw, truncated_normal_
-from flambeau.ops.sampling import permutations
 
 __all__ = [
     "calculate_gain",
@@ -50,7 +50,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which to scale weights, so that a nonlinearity keeps the variance.
+    """The recommended gain: the factor for weights that keeps the variance through a nonlinearity.
 
     Args:
         nonlinearity: ``"linear"``, ``"conv1d"`` (2d, 3d), ``"sigmoid"``, ``"tanh"``, ``"relu"``,
@@ -58,7 +58,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         param: The negative slope of ``"leaky_relu"``, 0.01 by default.
 
     Raises:
-        ValueError: The nonlinearity is unknown, or its parameter is no number.
+        ValueError: The nonlinearity is unknown, or its parameter is not a number.
 
     >>> from flambeau import nn
     >>> nn.init.calculate_gain("leaky_relu", 0.2)
@@ -77,7 +77,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @function
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with uniform random numbers of [a, b).
+    """Fill with uniform random numbers from [a, b).
 
     Args:
         tensor: The tensor to fill; it is returned.
@@ -93,7 +93,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
-    """`Tensor.uniform_` outside the tape, without looking for overrides once more."""
+    """`Tensor.uniform_` outside the tape, without checking for overrides again."""
     bounds = {"low": low, "high": high}
     return redraw("uniform_", "uniform", tensor, generator, bounds, outside_tape=True)
 
@@ -121,13 +121,13 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Fill with normal random numbers of [a, b]; those outside are drawn again.
+    """Fill with normal random numbers in [a, b]; numbers outside are redrawn.
 
     Args:
         tensor: The tensor to fill; it is returned.
-        mean: The mean of the normal distribution before it is cut.
+        mean: The mean of the normal distribution before truncation.
         std: Its standard deviation.
-        a: The smallest value, not in units of ``std``.
+        a: The smallest value, in absolute units.
         b: The largest value.
         generator: See `uniform_`.
 
@@ -173,7 +173,7 @@ def eye_(tensor: Tensor) -> Tensor:
     A `Linear` with this weight returns its input.
 
     Raises:
-        ValueError: ``tensor`` has not 2 dimensions.
+        ValueError: ``tensor`` does not have 2 dimensions.
     """
     _require_dims("eye_", tensor, "2", tensor.ndim == 2)
     return tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
@@ -182,15 +182,15 @@ def eye_(tensor: Tensor) -> Tensor:
 @function
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill the weight of a convolution so that it passes on as many channels as it can.
+    """Fill the weight of a convolution so that it passes through as many channels as possible.
 
     Args:
         tensor: Of shape ``(out_channels, in_channels / groups, *kernel)``, with a kernel of 1, 2 or
             3 dimensions; it is returned.
-        groups: The groups of the convolution, each of which passes on its own channels.
+        groups: The groups of the convolution, each of which passes through its own channels.
 
     Raises:
-        ValueError: The dimensions are not 3, 4 or 5, or ``out_channels`` is no multiple of
+        ValueError: The dimensions are not 3, 4 or 5, or ``out_channels`` is not a multiple of
             ``groups``.
     """
     _require_dims("dirac_", tensor, "3, 4 or 5", tensor.ndim in (3, 4, 5))
@@ -222,7 +222,7 @@ def _require_dims(name: str, tensor: Tensor, wanted: str, has_them: bool) -> Non
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """The number of inputs that an output depends on, and of outputs that depend on an input.
+    """The number of inputs of an output, and of outputs of an input.
 
     Raises:
         ValueError: The weight has fewer than 2 dimensions.
@@ -238,7 +238,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 @function
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with uniform numbers of [-a, a), where a = gain √(6 / (fan_in + fan_out)).
+    """Fill with uniform numbers from [-a, a), where a = gain √(6 / (fan_in + fan_out)).
 
     X. Glorot, Y. Bengio, "Understanding the difficulty of training deep feedforward neural
     networks", 2010.
@@ -251,7 +251,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     Raises:
         ValueError: The weight has fewer than 2 dimensions.
     """
-    # The products are formed as PyTorch forms them, so that the last bits agree.
+    # The factors are multiplied in PyTorch's order, so that the last bits agree.
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return _drawn_uniform(tensor, -bound, bound, generator)
 
@@ -277,7 +277,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Fill with uniform numbers of [-b, b), where b = gain √(3 / fan).
+    """Fill with uniform numbers from [-b, b), where b = gain √(3 / fan).
 
     K. He, X. Zhang, S. Ren, J. Sun, "Delving deep into rectifiers", 2015.
 
@@ -357,7 +357,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     deep linear neural networks", 2013.
 
     Args:
-        tensor: Of at least 2 dimensions; all but the first are taken as one. It is returned.
+        tensor: Of at least 2 dimensions; all but the first are flattened. It is returned.
         gain: A factor for the matrix.
         generator: See `uniform_`.
 
@@ -380,7 +380,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 @function
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill a matrix with normal numbers, a part of each column with zeros.
+    """Fill a matrix with normal numbers, and a part of each column with zeros.
 
     J. Martens, "Deep learning via Hessian-free optimization", 2010.
 
@@ -388,11 +388,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         tensor: Of 2 dimensions; it is returned.
         sparsity: The fraction of each column that becomes zero, rounded up.
         std: The deviation of the other elements, whose mean is 0.
-        generator: See `uniform_`. As in PyTorch, the places of the zeros are drawn from the default
-            generator all the same.
+        generator: See `uniform_`. As in PyTorch, the positions of the zeros are drawn from the
+            default generator nevertheless.
 
     Raises:
-        ValueError: ``tensor`` has not 2 dimensions.
+        ValueError: ``tensor`` does not have 2 dimensions.
     """
     _require_dims("sparse_", tensor, "2", tensor.ndim == 2)
     if _leaves_empty(tensor):
@@ -407,12 +407,12 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def _leaves_empty(tensor: Tensor) -> bool:
-    """Whether nothing is filled: on the meta device, unless what would fill it is recorded."""
+    """Whether nothing is filled: on the meta device, unless the initialization is recorded."""
     return tensor.is_meta and not (is_recording() or has_plan(tensor._read()))
 
 
 def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The function under its name of PyTorch's early days, with a warning."""
+    """The function under an early PyTorch name, with a warning."""
     old_name = new.__name__[:-1]
 
     def old(*args: Any, **kwargs: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""The reasons why a state dict cannot be loaded, as one message that names every offender."""
+"""The reasons why a state dict cannot be loaded, as one message that lists all problems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flambeau.nn.parameter import is_lazy
 
 # Comparing names costs about a millisecond per hundred candidates.
 _MOST_HINTS = 20
-# Of a whole checkpoint.
+# For the keys of a whole checkpoint.
 _MOST_KEYS = 6
 _USUAL_NAMES = ("model", "state_dict", "model_state_dict", "module", "net")
 
@@ -27,8 +27,8 @@ def load_error(
     Args:
         module: The model.
         state_dict: The given state.
-        missing: Keys that the model has and the state dict has not.
-        unexpected: Keys that the state dict has and the model has not.
+        missing: Keys of the model that the state dict lacks.
+        unexpected: Keys of the state dict that the model lacks.
         problems: The problems with the values of keys that both have.
     """
     given, known = list(state_dict), [name for name, _ in _saved_members(module)]
@@ -54,7 +54,7 @@ def load_error(
 
 
 def _whole_checkpoint(state_dict: Mapping[str, Any], known: Sequence[str]) -> str | None:
-    """The reason, if an entry is the state dict that was meant."""
+    """The reason, if an entry is the intended state dict."""
     nested = {key: each for key, each in state_dict.items() if isinstance(each, Mapping)}
     if not nested:
         return None
@@ -69,7 +69,7 @@ def _whole_checkpoint(state_dict: Mapping[str, Any], known: Sequence[str]) -> st
 def _renamed(
     missing: Sequence[str], unexpected: Sequence[str]
 ) -> tuple[str, set[str], set[str]] | None:
-    """The reason why most names differ, and the names that it explains, if it is one for all."""
+    """The reason why most names differ, and the names that it explains, if there is one reason."""
     plain = {name.replace("_orig_mod.", ""): name for name in unexpected}
     found = plain.keys() & {*missing}
     if 2 * len(found) > len(missing) > 0:
@@ -97,7 +97,7 @@ def _renamed(
 
 
 def _common_prefix(longer: Sequence[str], shorter: Sequence[str]) -> str | None:
-    """The prefix that most names in ``shorter`` have in ``longer``."""
+    """The prefix that most names of ``shorter`` have in ``longer``."""
     name = min(shorter, key=len, default="")
     names = {*longer}
     for each in longer if name else ():
@@ -123,7 +123,7 @@ def _with_hints(keys: Sequence[str], pools: Sequence[Sequence[str]], owner: str)
 
 
 def _nearest(key: str, pools: Sequence[Sequence[str]]) -> str | None:
-    """The name most like ``key`` in the first pool that has one like it."""
+    """The most similar name to ``key`` in the first pool that has a similar one."""
     for pool in pools:
         close = difflib.get_close_matches(key, pool, n=1)
         if close:
@@ -140,7 +140,7 @@ def size_mismatch(key: str, given: Any, expected: Any) -> str:
 
 
 def not_a_tensor(key: str, given: Any) -> str:
-    """The problem of a value that is no tensor."""
+    """The problem of a value that is not a tensor."""
     return f"{key}: the state dict has a {type(given).__name__}, the model needs a Tensor"
 
 
@@ -167,7 +167,7 @@ def kind_mismatch(key: str, given: Any, expected: Any) -> str:
 
 
 def layout_mismatch(key: str, given: Any, expected: Any) -> str:
-    """The problem of a sparse value for a dense tensor, or the other way round."""
+    """The problem of a sparse value for a dense tensor, or vice versa."""
     return (
         f"layout mismatch for {key}: the state dict has {given.layout}, the model has "
         f"{expected.layout}; to_dense() and to_sparse() convert, assign=True takes the layout of "

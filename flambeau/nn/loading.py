@@ -1,4 +1,4 @@
-"""Loading the tensors of one module, and what concerns a whole tree of them: ties, and names."""
+"""Loading the tensors of one module, and the ties and names of a whole tree."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from flambeau.core import meshes
-from flambeau.core.layout import strided
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.devices import meshes
+from flambeau.core.devices.layout import strided
+from flambeau.core.support.modes import no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import load_report
 from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.sparse.tensor import SparseTensor
@@ -24,7 +24,7 @@ _COMPILED = "_orig_mod"
 def load_members(
     module: Any, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
 ) -> tuple[list[str], list[str]]:
-    """Load the tensors of ``module``; return missing keys, and the problems of others."""
+    """Load the tensors of ``module``; return missing keys, and the problems of the others."""
     missing, problems = [], []
     with no_grad():
         for name, member in members.items():
@@ -66,7 +66,7 @@ def _load_member(
         if assign:
             setattr(module, name, _in_place_of(member, given))
         elif is_sparse:
-            # The positions of a sparse tensor never change, so another takes its place.
+            # The indices of a sparse tensor never change, so a new tensor replaces it.
             copied = given.detach().to(member.device, member.dtype, copy=True)
             setattr(module, name, copied.requires_grad_(member.requires_grad))
         else:
@@ -79,7 +79,7 @@ def _load_member(
 def _load_uninitialized(
     module: Any, name: str, member: Any, key: str, given: Any, assign: bool
 ) -> str | None:
-    """Load one tensor if one of the two has no shape yet; return its problem, if any."""
+    """Load one tensor if the value or the member has no shape yet; return its problem, if any."""
     if not is_lazy(given) or not is_lazy(member):
         return load_report.uninitialized(key, given)
     # Neither has elements: there is nothing to copy.
@@ -100,7 +100,7 @@ def _in_place_of(member: Any, given: Any) -> Any:
 
 
 def _on_its_mesh(member: Any, given: Any) -> Any:
-    """``given``, divided as ``member`` is, or as it was to be while it is on the meta device."""
+    """``given`` with the sharding of ``member``, or its planned sharding on the meta device."""
     array = given._read()
     placed = meshes.lying_as(array, member._cell.array)
     if placed is array:
@@ -113,9 +113,9 @@ def _on_its_mesh(member: Any, given: Any) -> Any:
 
 @contextmanager
 def tied(root: Any) -> Iterator[None]:
-    """Let names of one tensor be names of one tensor after the block, which replaces some.
+    """Keep names that share one tensor shared after the block, which replaces tensors.
 
-    The last one that the block has put in its place takes the place of all, as the last copy would.
+    The last replacement is used for all names, as the last copy would be.
     """
     places: dict[int, list[tuple[Any, str, Any]]] = {}
     for module in root.modules():
@@ -138,7 +138,7 @@ def tied(root: Any) -> Iterator[None]:
 
 
 class OwnNames:
-    """The names of entries without ``_orig_mod``, PyTorch's name for a module that is compiled.
+    """The names of entries without ``_orig_mod``, PyTorch's prefix for compiled modules.
 
     Args:
         module: The root of the tree.
@@ -151,12 +151,12 @@ class OwnNames:
             self.compiled = {
                 path
                 for path, each in module.named_modules(remove_duplicate=False)
-                # An attribute of the class, and no submodule of this name.
+                # An attribute of the class, not a submodule of this name.
                 if hasattr(type(each), _COMPILED)
             }
 
     def of_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The state by own names; an entry whose own name is another's keeps its name."""
+        """The state by own names; an entry keeps its name if its own name is already used."""
         if not self.compiled:
             return state
         owns = {key: self._own(key) for key in state}
@@ -165,7 +165,7 @@ class OwnNames:
         }
 
     def of_metadata(self, metadata: Any) -> Any:
-        """The versions of modules by own names: those of the modules, not of their wrappers."""
+        """The versions of modules by own names, without the versions of their wrappers."""
         if not self.compiled or metadata is None:
             return metadata
         return metadata | {self._own(key): each for key, each in metadata.items()}

@@ -1,8 +1,8 @@
 """The module: a registry of parameters, buffers and submodules that can be called.
 
-A module is five ideas, one file each: its members are registered here when they are assigned;
-`traversal` walks the tree that they form; `conversion` changes it in place; `state_dict` saves and
-loads it; `calling` runs it, with its hooks.
+A module has five parts, one file each: this file registers its members on assignment; `traversal`
+walks their tree; `conversion` changes the tree in place; `state_dict` saves and loads it; `calling`
+runs the module with its hooks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.world import bump
+from flambeau.core.support.errors import on_purpose
+from flambeau.core.support.tracebacks import trim
+from flambeau.core.support.world import bump
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import hooks
 from flambeau.nn.calling import Calling
 from flambeau.nn.conversion import Conversion
@@ -28,8 +30,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
     A subclass calls ``super().__init__()`` first, assigns its members to attributes, and defines
     `forward`. A `Parameter`, a `Buffer` or another module that is assigned to an attribute is
-    registered under that name; everything else stays a plain attribute. A name stands in one of
-    these four places only.
+    registered under that name; everything else stays a plain attribute. Each name is in only one of
+    these four places.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -47,18 +49,18 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     flambeau.Size([3])
     """
 
-    #: Whether `__init__` passes its arguments on, for classes that inherit from others as well.
+    #: Whether `__init__` passes its arguments to the next base class, for multiple inheritance.
     call_super_init: bool = False
-    #: The attributes that `extra_repr` shows, as ``name=value``. A star before a name leaves it
-    #: out, a question mark behind it shows whether there is a value, and ``!r`` the value's `repr`.
-    #: A pair of a name and a value is shown if the attribute has another value. A class that
-    #: shows nothing has no such attribute: `Module` takes no name that PyTorch's leaves free.
+    #: The attributes that `extra_repr` shows, as ``name=value``. A leading star omits the name, a
+    #: trailing question mark shows whether there is a value, and ``!r`` uses the value's `repr`. A
+    #: pair (name, value) is shown only if the attribute differs from the value. A class that shows
+    #: nothing has no such attribute: `Module` must not define names that PyTorch's lacks.
     _repr_attributes: ClassVar[tuple[str | tuple[str, Any], ...]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
             raise _arguments_error(self, args, kwargs)
-        # Past this class's `__setattr__`, which needs the tables itself.
+        # Bypass this class's `__setattr__`, which needs the tables itself.
         super().__setattr__("training", True)
         self.__dict__.update(new_state())
         if self.call_super_init:
@@ -67,8 +69,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     # Attributes
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for names neither in the instance's __dict__ nor on its class. One look into
-        # each table is all that is in our hands, so `state` stands for "not there".
+        # Only called for names neither in the instance's __dict__ nor on its class. Look up each
+        # table exactly once: other threads may change it. `state` marks a missing entry.
         state = self.__dict__
         try:
             if (member := state["_parameters"].get(name, state)) is not state:
@@ -78,15 +80,19 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             if (member := state["_buffers"].get(name, state)) is not state:
                 return member
         except KeyError:
-            # There are no tables yet, and so no members.
+            # The tables do not exist yet, and so neither do members.
             pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # A plain attribute that gets another plain value is in no table, and need not be.
+        # A plain attribute that gets another plain value is in no table, and need not be checked.
         may_register = name not in self.__dict__ or isinstance(value, (Module, Tensor))
-        if may_register and _register_assigned(self, name, value):
-            return
+        try:
+            if may_register and _register_assigned(self, name, value):
+                return
+        except Exception as error:
+            trim(error)
+            raise
         super().__setattr__(name, as_table(name, value) if name in TABLES else value)
         bump()
 
@@ -114,11 +120,12 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
         Args:
             name: A name without dots.
-            param: The parameter; ``None`` keeps the name for one that does not exist (yet).
+            param: The parameter; ``None`` reserves the name for a parameter that does not exist
+                (yet).
 
         Raises:
             AttributeError: ``Module.__init__`` has not run.
-            TypeError: ``name`` is no string, or ``param`` no `Parameter`.
+            TypeError: ``name`` is not a string, or ``param`` no `Parameter`.
             KeyError: The name is empty, contains a dot, or belongs to another attribute.
             ValueError: ``param`` is the result of a recorded computation.
         """
@@ -149,12 +156,12 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
         Args:
             name: A name without dots.
-            tensor: The buffer; ``None`` keeps the name for one that does not exist (yet).
+            tensor: The buffer; ``None`` reserves the name for a buffer that does not exist (yet).
             persistent: Whether it is part of the `state_dict`.
 
         Raises:
             AttributeError: ``Module.__init__`` has not run.
-            TypeError: ``name`` is no string, or ``tensor`` no Tensor.
+            TypeError: ``name`` is not a string, or ``tensor`` no Tensor.
             KeyError: The name is empty, contains a dot, or belongs to another attribute.
 
         >>> import flambeau
@@ -184,11 +191,11 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
         Args:
             name: A name without dots.
-            module: The module; ``None`` keeps the name for one that does not exist (yet).
+            module: The module; ``None`` reserves the name for a module that does not exist (yet).
 
         Raises:
             AttributeError: ``Module.__init__`` has not run.
-            TypeError: ``name`` is no string, or ``module`` no module.
+            TypeError: ``name`` is not a string, or ``module`` no module.
             KeyError: The name is empty, contains a dot, or belongs to another attribute.
         """
         if module is not None and not isinstance(module, Module):
@@ -238,7 +245,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        # Pickles of older versions lack some tables, or have plain dictionaries in their place.
+        # Pickles of older versions lack some tables, or have plain dictionaries instead.
         for name, empty in new_state().items():
             value = self.__dict__.setdefault(name, empty)
             if name in TABLES:
@@ -247,12 +254,12 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
 
 def indented(text: str) -> str:
-    """``text`` with every line but the first moved two columns to the right."""
+    """``text`` with every line except the first indented by two columns."""
     first, *others = text.split("\n")
     return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in others)])
 
 
-# Functions rather than methods, so that subclasses may use these names for their own.
+# Functions rather than methods, so that subclasses may use these names themselves.
 
 
 def _register_assigned(module: Module, name: str, value: Any) -> bool:
@@ -292,7 +299,7 @@ def _register_assigned(module: Module, name: str, value: Any) -> bool:
 
 @contextmanager
 def _displaced(module: Module, name: str, *tables: str) -> Iterator[None]:
-    """End what ``name`` means in `__dict__` and in ``tables``, unless the block fails."""
+    """Remove ``name`` from `__dict__` and from ``tables``, unless the block fails."""
     state = module.__dict__
     places = (state, *(state[table] for table in tables))
     displaced = [(place, place.pop(name)) for place in places if name in place]
@@ -356,7 +363,7 @@ def _taken(module: Module, kind: str, name: str) -> KeyError:
 
 
 def _is_plain_in_class(cls: type, name: str) -> bool:
-    """Whether a class has a value of this name, such as None, which would hide a submodule.
+    """Whether a class has a plain value of this name, such as None, which would hide a submodule.
 
     Properties may read the submodule, and methods hide it in PyTorch too.
     """
@@ -367,7 +374,7 @@ def _is_plain_in_class(cls: type, name: str) -> bool:
 
 
 def _is_taken(module: Module, name: str) -> bool:
-    """Whether there is an attribute of this name: ``hasattr``, which is slow to say no."""
+    """Whether an attribute of this name exists: ``hasattr``, which is slow if it does not."""
     cls, state = type(module), module.__dict__
     looks_up_plainly = (
         cls.__getattr__ is Module.__getattr__ and cls.__getattribute__ is object.__getattribute__
@@ -377,7 +384,7 @@ def _is_taken(module: Module, name: str) -> bool:
         or name in state["_parameters"]
         or name in state["_modules"]
         or name in state["_buffers"]
-        # A key that is no identifier, such as a number in a list, is no name in a class.
+        # A key that is not an identifier, such as a number in a list, cannot be a name in a class.
         or (name.isidentifier() and hasattr(cls, name))
     ):
         return False
@@ -393,9 +400,11 @@ def _arguments_error(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _not_initialized(module: Module, kind: str, name: str) -> AttributeError:
-    return AttributeError(
-        f"cannot register the {kind} '{name}' before Module.__init__(): call "
-        f"super().__init__() at the start of {type(module).__name__}.__init__"
+    return on_purpose(
+        AttributeError(
+            f"cannot register the {kind} '{name}' before Module.__init__(): call "
+            f"super().__init__() at the start of {type(module).__name__}.__init__"
+        )
     )
 
 
@@ -416,7 +425,7 @@ def _takes_persistent(module: Module) -> bool:
 
 
 def _shown(module: Module, attribute: str | tuple[str, Any]) -> str:
-    """The text in `Module.extra_repr` of an attribute that `Module._repr_attributes` names."""
+    """The text in `Module.extra_repr` of an attribute listed in `Module._repr_attributes`."""
     text = attribute if isinstance(attribute, str) else attribute[0]
     name = text.removesuffix("!r").removesuffix("?").removeprefix("*")
     value = getattr(module, name)

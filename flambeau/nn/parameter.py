@@ -1,19 +1,19 @@
-"""Tensors that a module registers by themselves: parameters, which are trained, and buffers."""
+"""Tensors that a module registers: parameters, which are trained, and buffers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.dtype import FLOATING
-from flambeau.core.tensor import (
+from flambeau.core.support import naming
+from flambeau.core.support.dtype import FLOATING
+from flambeau.core.values.tensor import (
     Tensor,
     _disabled_torch_function_impl,
     register_plain_type,
 )
-from flambeau.core.tensor_class import TensorMeta
+from flambeau.core.values.tensor_class import TensorMeta
 from flambeau.nn.uninitialized import UninitializedTensorMixin, is_lazy
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = [
     "Buffer",
@@ -35,17 +35,17 @@ class _ParameterMeta(TensorMeta):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that is to be trained: assigned to an attribute of a module, it is registered there.
+    """A trainable tensor: assigned to an attribute of a module, it is registered there.
 
     A plain tensor becomes a `Parameter` on the same elements. A tensor of a custom class keeps its
-    class and is marked with ``_is_param``, which ``isinstance(tensor, Parameter)`` respects.
+    class and is marked with ``_is_param``, which ``isinstance(tensor, Parameter)`` checks.
 
     Args:
         data: The elements; by default an empty tensor.
         requires_grad: Whether gradients are computed for it.
 
     Raises:
-        TypeError: ``data`` is no tensor, or ``requires_grad`` no bool.
+        TypeError: ``data`` is not a tensor, or ``requires_grad`` no bool.
         RuntimeError: The ``detach()`` of a custom class gives another class, or ``requires_grad``
             is set for elements that are neither floating point nor complex.
 
@@ -68,7 +68,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is Tensor or type(data) is Parameter:
             parameter = data._alias(cls)
             if requires_grad and parameter.dtype.category >= FLOATING:
-                # The setter would tell every compiled program that the world has changed.
+                # The setter would invalidate every compiled program.
                 parameter._requires_grad = True
             else:
                 parameter.requires_grad = requires_grad
@@ -130,14 +130,14 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that belongs to a module's state but is not trained, such as a running mean.
 
     Assigned to an attribute of a module, it is registered there. The result has the class of
-    ``data``; ``isinstance(tensor, Buffer)`` tells it from other tensors by its flag ``_is_buffer``.
+    ``data``; ``isinstance(tensor, Buffer)`` checks its flag ``_is_buffer``.
 
     Args:
         data: The elements; by default an empty tensor.
         persistent: Whether it is part of the module's `state_dict`.
 
     Raises:
-        TypeError: ``data`` is no tensor.
+        TypeError: ``data`` is not a tensor.
     """
 
     persistent: bool
@@ -159,7 +159,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     Args:
         requires_grad: Whether gradients will be computed for it.
-        device: Where it will be.
+        device: The device that it will be on.
         dtype: The dtype that it will have.
 
     >>> from flambeau import nn
@@ -185,7 +185,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     Args:
         requires_grad: Whether gradients will be computed for it.
-        device: Where it will be.
+        device: The device that it will be on.
         dtype: The dtype that it will have.
         persistent: Whether it is part of the module's `state_dict`.
     """
@@ -214,7 +214,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     @classmethod
     def _as_result(cls, source: Any, result: Any) -> Any:
-        # A module puts what a buffer was converted to in its place.
+        # A module stores the result of a conversion in the buffer's place.
         if not isinstance(result, Tensor) or isinstance(result, cls):
             return result
         buffer = cls(result.requires_grad, result.device, result.dtype, source.persistent)

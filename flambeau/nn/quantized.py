@@ -1,15 +1,15 @@
-"""Operators as modules, for models that PyTorch would quantize."""
+"""Operators as modules, for models that PyTorch quantizes."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional import relu
 from flambeau.nn.module import Module
 from flambeau.nn.modules.linear import Identity
-from flambeau.ops.shape import cat
+from flambeau.ops.shapes.shape import cat
 
 __all__ = ["FloatFunctional"]
 
@@ -19,8 +19,8 @@ __getattr__: _Absent = _Absent(__name__)
 class FloatFunctional(Module):
     """Operators whose results pass through a module, `activation_post_process`.
 
-    PyTorch puts a module there that looks at the results; here it is an identity until a program
-    assigns another one.
+    PyTorch assigns an observer of the results; here it is an identity until a program assigns
+    another module.
 
     >>> import flambeau
     >>> FloatFunctional().add_relu(flambeau.tensor([-2.0, 2.0]), flambeau.ones(2))
@@ -32,7 +32,7 @@ class FloatFunctional(Module):
         self.activation_post_process: Identity = Identity()
 
     def forward(self, x: Any) -> NoReturn:
-        """Fail: an operator is called by its name.
+        """Raise an error: an operator is called by its name.
 
         Raises:
             RuntimeError: Always.
@@ -56,7 +56,7 @@ class FloatFunctional(Module):
         return x * y
 
     def cat(self, x: list[Tensor], dim: int = 0) -> Any:
-        """The tensors one after the other."""
+        """The concatenated tensors."""
         return self.activation_post_process(cat(x, dim))
 
     def add_relu(self, x: Tensor, y: Tensor) -> Any:

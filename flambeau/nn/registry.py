@@ -1,8 +1,8 @@
 """The state of a module: tables of members and of hooks that announce every change.
 
-A compiled program takes a module's members, hooks and flags for granted until they change. So each
-table here calls `flambeau.core.world.bump` after a change, whoever made it: the module itself, or a
-user who reaches for ``module._modules`` directly.
+A compiled program relies on a module's members, hooks and flags until they change. So each table
+here calls `core.support.world.bump` after every change, by the module itself or by a user who
+writes to ``module._modules`` directly.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import copy
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flambeau.core import naming
-from flambeau.core.announcing import Announcing
-from flambeau.core.modes import modes
-from flambeau.core.world import bump
+from flambeau.core.support import naming
+from flambeau.core.support.announcing import Announcing
+from flambeau.core.support.modes import modes
+from flambeau.core.support.world import bump
 
 Member = TypeVar("Member")
 
@@ -53,7 +53,7 @@ class Registry(Table, dict[str, Member]):
     def _after_change(self) -> None:
         bump()
 
-    # Without the wrapper, since every assignment of a member comes here.
+    # Without the wrapper, since every assignment of a member runs this.
     def __setitem__(self, key: str, value: Member) -> None:
         if modes.trace is not None:
             modes.trace.touch(self)
@@ -62,7 +62,7 @@ class Registry(Table, dict[str, Member]):
 
 
 class HookRegistry(Table, OrderedDict[int, Any]):
-    """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
+    """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in calling order."""
 
     __slots__ = ()
 
@@ -79,11 +79,10 @@ class ModuleState:
 
     Attributes:
         training: Whether layers such as dropout behave as in training.
-        _parameters, _buffers, _modules: The members by name; ``None`` marks a name that is known
-            but empty.
+        _parameters, _buffers, _modules: The members by name; ``None`` marks a name without a value.
         _non_persistent_buffers_set: Names of the buffers that are not saved.
-        _backward_pre_hooks, _backward_hooks: Called with gradients;
-            ``_is_full_backward_hook`` tells which kind the latter are, ``None`` while undecided.
+        _backward_pre_hooks, _backward_hooks: Called with gradients; ``_is_full_backward_hook`` is
+            the kind of the latter, ``None`` while undecided.
         _forward_hooks, _forward_pre_hooks: Called around `forward`; the registries named after
             them mark the hooks that take keyword arguments or that run even if `forward` fails.
         _state_dict_hooks, _state_dict_pre_hooks: Called around saving.
@@ -110,7 +109,7 @@ class ModuleState:
 
 
 def new_state() -> dict[str, Any]:
-    """The attributes of a module without members, its training flag aside."""
+    """The attributes of a module without members, except its training flag."""
     return {
         "_parameters": Registry(),
         "_buffers": Registry(),
@@ -137,7 +136,7 @@ TABLES: dict[str, Any] = {
 
 
 def as_table(name: str, value: Any) -> Any:
-    """``value`` as the module attribute ``name``, one of `TABLES`, must hold it.
+    """``value`` converted for the module attribute ``name``, one of `TABLES`.
 
     A plain dictionary becomes a table, so that later changes to it are announced too.
     """

@@ -1,4 +1,4 @@
-"""Changing a tree of modules all or nothing."""
+"""Transactional changes to a tree of modules."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.registry import TABLES
 from flambeau.sparse.tensor import SparseTensor
 
@@ -16,8 +16,8 @@ from flambeau.sparse.tensor import SparseTensor
 def all_or_nothing(module: Any) -> Iterator[None]:
     """Undo the changes of the block to the tensors of ``module`` if it raises.
 
-    Whoever did it: user code that runs inside may write to tensors or replace them as it likes.
-    It keeps references to immutable arrays, so nothing is copied.
+    This includes changes by user code inside the block, which may write to tensors or replace them.
+    The snapshot holds references to immutable arrays, so nothing is copied.
     """
     snapshot = _Snapshot(module)
     try:
@@ -28,7 +28,7 @@ def all_or_nothing(module: Any) -> Iterator[None]:
 
 
 class _Snapshot:
-    """Every tensor of a tree of modules: its place, and its elements."""
+    """Every tensor of a tree of modules: its place and its elements."""
 
     def __init__(self, root: Any) -> None:
         self.tables: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -52,7 +52,7 @@ class _Snapshot:
                     self.values[id(tensor)] = _Value(tensor)
 
     def restore(self) -> None:
-        """Put everything back."""
+        """Restore all tensors."""
         for table, entries in self.tables:
             table.clear()
             table.update(entries)
@@ -76,10 +76,10 @@ class _Value:
         self.requires_grad = tensor.requires_grad
 
     def restore(self) -> None:
-        """Put it back, if it has changed."""
+        """Restore the content, if it has changed."""
         tensor = self.tensor
         if type(tensor) is not self.kind:
-            # An uninitialized tensor got the shape of the state to load.
+            # An uninitialized tensor was given the shape in the state dict.
             tensor.__class__ = self.kind
         if tensor._cell is not self.place._cell:
             tensor.data = self.place

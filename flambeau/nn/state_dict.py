@@ -1,4 +1,4 @@
-"""Saving the state of a tree of modules as a flat dictionary, and loading it, all or nothing."""
+"""Saving the state of a tree of modules as a flat dictionary, and loading it atomically."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from contextlib import nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
 
-from flambeau.core.handle import RemovableHandle
-from flambeau.core.warning import warn
+from flambeau.core.support.handle import RemovableHandle
+from flambeau.core.support.tracebacks import trimmed
+from flambeau.core.support.warning import warn
 from flambeau.nn import load_report
 from flambeau.nn.hooks import BoundHook, add_hook
 from flambeau.nn.loading import OwnNames, load_members, tied
@@ -20,7 +21,7 @@ _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(NamedTuple):
-    """Which keys the model and the state dict do not share."""
+    """The keys that the model and the state dict do not share."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -39,8 +40,8 @@ class _IncompatibleKeys(NamedTuple):
 class Persistence(ModuleState):
     """The part of `Module` that saves and loads its state."""
 
-    #: Saved with the state; a class whose state has changed raises it, and reads the old number
-    #: from ``local_metadata`` in its `_load_from_state_dict`.
+    #: Saved with the state. A class whose state format changes increments it, and reads the saved
+    #: number from ``local_metadata`` in its `_load_from_state_dict`.
     _version: int = 1
 
     #: Kept for compatibility; without effect.
@@ -55,7 +56,7 @@ class Persistence(ModuleState):
             destination: A dictionary to add to; by default a new one, with an attribute
                 ``_metadata`` that holds the version of each module.
             prefix: Put before every key.
-            keep_vars: Give the tensors themselves instead of detached handles on their elements.
+            keep_vars: Return the tensors themselves instead of detached handles on their elements.
 
         Returns:
             The dictionary.
@@ -94,7 +95,7 @@ class Persistence(ModuleState):
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Put this module's own state into ``destination``; subclasses may override it."""
+        """Store this module's own state in ``destination``; subclasses may override it."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars else parameter.detach()
@@ -125,26 +126,27 @@ class Persistence(ModuleState):
             f"{type(self).__name__} has no extra state; override set_extra_state() to load some"
         )
 
+    @trimmed
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Load a state that `state_dict` returned. If anything does not fit, nothing is changed.
+        """Load a state that `state_dict` returned. On any error nothing is changed.
 
         Args:
-            state_dict: Tensors by dotted path; those of a compiled module may also have the name
-                ``_orig_mod.`` that PyTorch gives it there.
-            strict: Every key of the model must be given, and no other.
-            assign: Let the given tensors themselves take the places of the model's, with their
-                dtype and device, instead of copying into those. Tied weights stay tied.
+            state_dict: Tensors by dotted path; the keys of a compiled module may also have
+                PyTorch's prefix ``_orig_mod.``.
+            strict: Require exactly the keys of the model.
+            assign: Replace the model's tensors by the given tensors, with their dtype and device,
+                instead of copying the elements. Tied weights stay tied.
 
         Returns:
             ``missing_keys`` and ``unexpected_keys``.
 
         Raises:
-            TypeError: ``state_dict`` is no mapping.
+            TypeError: ``state_dict`` is not a mapping.
             RuntimeError: Keys are missing or unexpected, or values have another shape, are complex
                 where the model is real, or are no tensors. The message lists them all. Every
-                parameter, buffer and other tensor in an attribute of the tree is as it was before.
+                parameter, buffer and other tensor in an attribute of the tree is unchanged.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(
@@ -172,10 +174,10 @@ class Persistence(ModuleState):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's own state; subclasses may override it, to read older formats.
+        """Load this module's own state; subclasses may override it to read older formats.
 
         Args:
-            state_dict: The state to load into this module and the modules below it.
+            state_dict: The state to load into this module and its submodules.
             prefix: The prefix of its keys.
             local_metadata: The saved ``version`` of this module, and
                 ``assign_to_params_buffers`` if tensors are to be assigned.
@@ -214,7 +216,7 @@ class Persistence(ModuleState):
 
         It may change the dictionary in place, and must return ``None``.
         """
-        # The mark of a bound method sits on its function.
+        # A bound method is marked on its function.
         marked: Any = getattr(hook, "__func__", hook)
         marked._from_public_api = True
         return add_hook(self._state_dict_hooks, hook)
@@ -234,25 +236,25 @@ class Persistence(ModuleState):
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., None], with_module: bool = False
     ) -> RemovableHandle:
-        """As `register_load_state_dict_pre_hook`, by default without the first argument."""
+        """`register_load_state_dict_pre_hook`, by default without the first argument."""
         bound = BoundHook(hook, self if with_module else None)
         return add_hook(self._load_state_dict_pre_hooks, bound)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call ``hook(module, incompatible_keys)`` once this module and those below it are loaded.
+        """Call ``hook(module, incompatible_keys)`` once this module and its submodules are loaded.
 
         It may change the two lists in place, and must return ``None``.
         """
         return add_hook(self._load_state_dict_post_hooks, hook)
 
 
-# Functions rather than methods, so that subclasses may use these names for their own.
+# Functions rather than methods, so that subclasses may use these names themselves.
 
 
 def _run_state_dict_hooks(
     module: Persistence, destination: Any, prefix: str, local_metadata: dict[str, Any]
 ) -> Any:
-    """The dictionary as the hooks after saving leave it."""
+    """The dictionary, as changed by the hooks after saving."""
     for hook in tuple(module._state_dict_hooks.values()):
         result = hook(module, destination, prefix, local_metadata)
         if result is None:
@@ -295,7 +297,7 @@ def _load_extra_state(
 def _unexpected_keys(
     module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str
 ) -> list[str]:
-    """Keys that name neither one of ``members`` nor something in a submodule."""
+    """Keys that name neither one of ``members`` nor a member of a submodule."""
     extra_state_key = prefix + _EXTRA_STATE_KEY_SUFFIX
     unexpected = []
     for key in state_dict:
@@ -307,7 +309,7 @@ def _unexpected_keys(
 
 
 class _Load:
-    """One load of a tree: the problems so far, and the walk down the tree."""
+    """One load of a tree: the problems so far, and the traversal."""
 
     def __init__(self, metadata: Mapping[str, dict[str, Any]] | None, assign: bool) -> None:
         self.metadata = metadata
@@ -324,7 +326,7 @@ class _Load:
         return copied
 
     def visit(self, module: Any, state_dict: Any, prefix: str) -> None:
-        """Load ``module`` and all below it from the keys that begin with ``prefix``."""
+        """Load ``module`` and its submodules from the keys that begin with ``prefix``."""
         local_metadata = dict((self.metadata or {}).get(prefix[:-1], {}))
         if self.assign:
             local_metadata["assign_to_params_buffers"] = True
@@ -332,7 +334,7 @@ class _Load:
             state_dict, prefix, local_metadata, True,
             self.missing_keys, self.unexpected_keys, self.error_msgs,
         )  # fmt: skip
-        # Only now: hooks may have renamed keys.
+        # Only now, since hooks may have renamed keys.
         parts = _by_first_name(state_dict, prefix) if module._modules else {}
         for name, child in module._modules.items():
             if child is not None:
@@ -363,7 +365,7 @@ def _by_first_name(state_dict: Mapping[str, Any], prefix: str) -> dict[str, dict
 
 
 def _with_positional(args: tuple[Any, ...], *named: Any) -> list[Any]:
-    """The arguments of `state_dict`, of which the named ones win unless they are defaults."""
+    """The arguments of `state_dict`; keyword arguments win unless they are defaults."""
     defaults = (None, "", False)
     positional = (*args, *defaults[len(args) :])
     return [

@@ -1,19 +1,17 @@
-"""Finding the members of a tree of modules: by walking it, and by dotted path."""
+"""Finding the members of a tree of modules: by traversal, and by dotted path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.registry import ModuleState
 
 
 class Traversal(ModuleState):
-    """The part of `Module` that walks its tree: a parent before its children, in the order in which
-    they were registered, each shared member once.
-    """
+    """The part of `Module` that walks its tree: parents first, shared members only once."""
 
     def children(self) -> Iterator[Any]:
         """The modules registered directly in this one, each once."""
@@ -30,7 +28,7 @@ class Traversal(ModuleState):
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
-        """This module and every module below it; see `named_modules`."""
+        """This module and all modules below it; see `named_modules`."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -43,9 +41,9 @@ class Traversal(ModuleState):
         """This module and every module below it, with their dotted paths.
 
         Args:
-            memo: Modules to leave out; visited modules are added to it.
+            memo: Modules to skip; visited modules are added to it.
             prefix: The path of this module.
-            remove_duplicate: Give a module that is registered in several places only once.
+            remove_duplicate: Yield a module that is registered in several places only once.
 
         >>> from flambeau import nn
         >>> model = nn.Sequential(nn.Sequential(nn.Identity()), nn.Identity())
@@ -59,8 +57,8 @@ class Traversal(ModuleState):
             memo.add(self)
         yield prefix, self
         ordinary = Traversal.named_modules
-        # One generator with a stack of its own: generators nested as deep as the tree would pass
-        # every module up through all of its ancestors.
+        # One generator with its own stack: nested generators would pass every module up through all
+        # of its ancestors.
         stack = [(_dotted(prefix), iter(self._modules.items()))]
         while stack:
             path, remaining = stack[-1]
@@ -91,8 +89,8 @@ class Traversal(ModuleState):
 
         Args:
             prefix: The path of this module.
-            recurse: Also those of the modules below.
-            remove_duplicate: Give a parameter that is registered in several places only once,
+            recurse: Include the parameters of submodules.
+            remove_duplicate: Yield a parameter that is registered in several places only once,
                 under its first path.
         """
         return self._named_members(
@@ -119,7 +117,7 @@ class Traversal(ModuleState):
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """The members that ``get_members_fn`` finds in each module of the tree."""
+        """The members that ``get_members_fn`` returns for each module of the tree."""
         seen: set[Any] = set()
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
@@ -134,7 +132,7 @@ class Traversal(ModuleState):
                 yield f"{path}.{name}" if path else name, member
 
     def apply(self, fn: Callable[[Any], Any]) -> Self:
-        """Call ``fn`` with every module of the tree, children before their parent; gives self.
+        """Call ``fn`` with every module of the tree, children before parents; return self.
 
         >>> from flambeau import nn
         >>> model = nn.Sequential(nn.Identity()).apply(lambda module: print(type(module).__name__))
@@ -155,7 +153,7 @@ class Traversal(ModuleState):
         module = self
         for name in () if target == "" else target.split("."):
             module = _member(module, name, target)
-            # Traversal is the base of Module, and of nothing else.
+            # Traversal is a base of Module only.
             if not isinstance(module, Traversal):
                 raise AttributeError(
                     f"'{name}' in the path '{target}' is not a module but a {type(module).__name__}"
@@ -166,8 +164,8 @@ class Traversal(ModuleState):
         """Put ``module`` at the dotted path ``target``.
 
         Args:
-            target: Where; every part but the last must exist.
-            module: The module that takes that place.
+            target: The path; every part except the last must exist.
+            module: The new module.
             strict: The last part must exist too; otherwise it may be a new name.
 
         Raises:
@@ -220,7 +218,7 @@ def _dotted(path: str) -> str:
 
 
 def _member(module: Any, name: str, target: str) -> Any:
-    """The attribute ``name`` of ``module``, found on the way to ``target``."""
+    """The attribute ``name`` of ``module``, part of the path ``target``."""
     if not hasattr(module, name):
         raise AttributeError(
             f"{type(module).__name__} has no attribute '{name}' (looked up for the path '{target}')"

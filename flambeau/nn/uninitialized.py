@@ -1,7 +1,7 @@
 """Parameters and buffers whose shape is not known yet.
 
-They have a device and a dtype, but no shape and no elements. `materialize` gives the same object a
-shape and turns it into an ordinary parameter or tensor.
+They have a device and a dtype, but no shape and no elements. `materialize` gives the object a shape
+and changes it into an ordinary parameter or tensor.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau.ops  # noqa: F401 - attaches the methods that are refused here
-from flambeau.core.tensor import Tensor
-from flambeau.ops.creation import empty
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.creation import empty
 
 _ALLOWED = (
     "char", "copy_", "cpu", "cuda", "double", "float", "get_device", "half", "int",
@@ -24,8 +24,8 @@ _ALLOWED = (
 class UninitializedTensorMixin:
     """The base of uninitialized parameters and buffers.
 
-    They can be moved to another device or dtype, copied, pickled, and asked for what does not
-    depend on a shape. Everything else raises.
+    They can be moved to another device or dtype, copied and pickled, and have the attributes that
+    do not depend on a shape. All other operations raise.
     """
 
     #: The class of the object after `materialize`.
@@ -37,18 +37,18 @@ class UninitializedTensorMixin:
     )
 
     if TYPE_CHECKING:
-        # Supplied by the Tensor class that this is mixed into.
+        # Defined by the Tensor class that this is mixed into.
         def __getattr__(self, name: str) -> Any: ...
 
     def materialize(
         self, shape: int | Sequence[int], device: Any = None, dtype: Any = None
     ) -> None:
-        """Turn this very object into an ordinary parameter or tensor, with elements to be filled.
+        """Change this object into an ordinary parameter or tensor with elements to be filled.
 
         Args:
-            shape: Its shape from now on.
-            device: Where to put it; by default where it is.
-            dtype: Its dtype; by default the one it has.
+            shape: Its new shape.
+            device: Its new device; by default its present one.
+            dtype: Its new dtype; by default its present one.
         """
         self.data = empty(
             shape,
@@ -63,7 +63,7 @@ class UninitializedTensorMixin:
         return cls(self.requires_grad, self.device if device is None else device, self.dtype)
 
     def size(self, dim: int | None = None) -> Any:
-        """The size of the stand-in for the elements: 0 along one dimension."""
+        """The size of the placeholder for the elements: 0 along one dimension."""
         return self.data.size(dim)
 
     @property
@@ -104,7 +104,7 @@ class UninitializedTensorMixin:
         """Run ``func`` if it is allowed.
 
         Raises:
-            ValueError: It is not.
+            ValueError: It is not allowed.
         """
         if func not in cls._allowed_methods:
             _refuse(cls, getattr(func, "__name__", repr(func)))
@@ -143,7 +143,7 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
 
 
 def _refuse_methods_of(base: type) -> None:
-    """Let the mixin refuse every method of ``base``, also those that are no operators."""
+    """Make the mixin refuse every method of ``base``, also methods that are no operators."""
     for cls in base.__mro__:
         for name, value in vars(cls).items():
             private = name.startswith("_") and not name.startswith("__")

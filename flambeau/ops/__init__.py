@@ -1,66 +1,79 @@
-"""The catalogue of operators. Importing it declares them and gives Tensor its methods."""
+"""The catalogue of operators. Importing it declares them and gives Tensor its methods.
+
+Promise: an operator is a declaration, a function of JAX arrays with PyTorch's signature; nothing
+here knows a module. May import `core`, `random` and `return_types`.
+
+- `elementwise`, `reductions`, `shapes`, `indices`, `factories`, `draws`, `matrices` and `signals`
+  are the operators of the namespace and the methods of Tensor, by kind.
+- `neural` has those of layers, for `nn.functional`. They are as large as PyTorch's layers: an LSTM
+  is one operator.
+- `cpu_forms` and `native` have equivalent forms for CPUs. A form that is faster on some machines
+  only checks `core.devices.compiler`.
+- `selections`: the results of masks in compiled functions, whose length is unknown.
+- `common` has their helpers.
+"""
 
 import sys
 import types
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from flambeau.ops.arithmetic import *
-from flambeau.ops.comparison import *
-from flambeau.ops.complex_numbers import *
-from flambeau.ops.conversion import *
-from flambeau.ops.counting import *
-from flambeau.ops.creation import *
-from flambeau.ops.cumulative import *
-from flambeau.ops.differences import *
-from flambeau.ops.dimension_order import *
-from flambeau.ops.extremum import *
-from flambeau.ops.from_data import *
-from flambeau.ops.gathering import *
-from flambeau.ops.index_writes import *
-from flambeau.ops.indexing import *
-from flambeau.ops.logic import *
+from flambeau.core.support.higher import higher as _higher
+from flambeau.ops.draws.redrawing import *
+from flambeau.ops.draws.sampling import *
+from flambeau.ops.elementwise.arithmetic import *
+from flambeau.ops.elementwise.comparison import *
+from flambeau.ops.elementwise.complex_numbers import *
+from flambeau.ops.elementwise.logic import *
+from flambeau.ops.elementwise.pointwise import *
+from flambeau.ops.elementwise.powers import *
+from flambeau.ops.elementwise.selection import *
+from flambeau.ops.elementwise.special import *
+from flambeau.ops.factories.conversion import *
+from flambeau.ops.factories.creation import *
+from flambeau.ops.factories.from_data import *
+from flambeau.ops.factories.questions import *
+from flambeau.ops.factories.ranges import *
+from flambeau.ops.indices.gathering import *
+from flambeau.ops.indices.index_writes import *
+from flambeau.ops.indices.indexing import *
+from flambeau.ops.indices.scattering import *
 from flambeau.ops.matrices.factorization import *
 from flambeau.ops.matrices.linalg import *
 from flambeau.ops.matrices.matrix_functions import *
 from flambeau.ops.matrices.norms import *
 from flambeau.ops.matrices.solving import *
 from flambeau.ops.neural.activation import *
-from flambeau.ops.neural.convolution import *
-from flambeau.ops.neural.distance import *
 from flambeau.ops.neural.embedding import *
-from flambeau.ops.neural.folding import *
-from flambeau.ops.neural.grids import *
-from flambeau.ops.neural.loss import *
-from flambeau.ops.neural.margin_loss import *
+from flambeau.ops.neural.losses.distance import *
+from flambeau.ops.neural.losses.loss import *
+from flambeau.ops.neural.losses.margin_loss import *
+from flambeau.ops.neural.losses.regression_loss import *
 from flambeau.ops.neural.normalization import *
-from flambeau.ops.neural.padding import *
-from flambeau.ops.neural.pooling import *
-from flambeau.ops.neural.recurrent import *
-from flambeau.ops.neural.regression_loss import *
-from flambeau.ops.neural.resampling import *
+from flambeau.ops.neural.sequences.recurrent import *
 from flambeau.ops.neural.softmax import *
-from flambeau.ops.pointwise import *
-from flambeau.ops.powers import *
-from flambeau.ops.quantile import *
-from flambeau.ops.questions import *
-from flambeau.ops.ranges import *
-from flambeau.ops.redrawing import *
-from flambeau.ops.reduction import *
-from flambeau.ops.repetition import *
-from flambeau.ops.sampling import *
-from flambeau.ops.scattering import *
-from flambeau.ops.selection import *
-from flambeau.ops.shape import *
-from flambeau.ops.slicing import *
-from flambeau.ops.sorting import *
-from flambeau.ops.special import *
-from flambeau.ops.splitting import *
-from flambeau.ops.statistics import *
-from flambeau.ops.turning import *
-from flambeau.ops.views import *
+from flambeau.ops.neural.spatial.convolution import *
+from flambeau.ops.neural.spatial.folding import *
+from flambeau.ops.neural.spatial.grids import *
+from flambeau.ops.neural.spatial.padding import *
+from flambeau.ops.neural.spatial.pooling import *
+from flambeau.ops.neural.spatial.resampling import *
+from flambeau.ops.reductions.counting import *
+from flambeau.ops.reductions.cumulative import *
+from flambeau.ops.reductions.differences import *
+from flambeau.ops.reductions.extremum import *
+from flambeau.ops.reductions.quantile import *
+from flambeau.ops.reductions.reduction import *
+from flambeau.ops.reductions.sorting import *
+from flambeau.ops.reductions.statistics import *
+from flambeau.ops.shapes.dimension_order import *
+from flambeau.ops.shapes.repetition import *
+from flambeau.ops.shapes.shape import *
+from flambeau.ops.shapes.slicing import *
+from flambeau.ops.shapes.splitting import *
+from flambeau.ops.shapes.turning import *
+from flambeau.ops.shapes.views import *
 
-# A star takes a package's files along, and some of them are called as PyTorch calls other things.
+# A star import also imports submodule names, some of which collide with PyTorch's functions.
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     name
     for name, value in vars().items()
@@ -73,10 +86,10 @@ class _Namespaces:
 
     def __call__(self, name: str) -> _Any:
         if name == "load_library":
-            return _import_module("flambeau.library.compiled").load_library
-        # Code that has defined an operator has imported the library.
+            return _higher("flambeau.library.compiled.load_library")
+        # Code that has defined an operator has already imported the library.
         if name[0] != "_" and (name == "aten" or "flambeau.library" in sys.modules):
-            found = _import_module("flambeau.library.registry").namespace(name)
+            found = _higher("flambeau.library.registry.namespace")(name)
             if found is not None:
                 return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,21 @@
-"""Optimizers, learning rate schedulers and averaging of weights, under PyTorch's names."""
+"""Optimizers, learning rate schedulers and weight averaging, under PyTorch's names.
+
+Promise: one program steps all parameters on the same devices, alone or inside a compiled step; an
+interrupt leaves them before or after it. May import `core`, `ops`, `autograd`, `compile` and `nn`.
+
+- `rule.py`: an optimizer is a rule, a function from a parameter, its gradient, its state and the
+  group's numbers to the new parameter and state. `step_program.py` has the program.
+- `groups.py`: the numbers of a group are a vector in a Cell, so a scheduler causes no
+  recompilation.
+- `precision.py`: a rule sees these numbers as in PyTorch's formulas: in double precision, so that
+  1 − β₂ᵗ is right, and weakly typed, so that arrays keep their precision. Half precision is
+  computed in single precision and rounded once. Complex numbers are pairs of real ones.
+- `fused.py`: a rule names its native kernel by `by_kernel`. One call steps the parameters that fit,
+  the rule steps the others.
+
+`tests/conformance/test_optax.py` finds the rules that optax computes in the same way;
+`tests/optim/test_beside_optax.py` compares them.
+"""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.optim import lr_scheduler, swa_utils

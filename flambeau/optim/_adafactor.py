@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_pair, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -16,7 +16,7 @@ __all__ = ["Adafactor"]
 
 
 class Adafactor(RuleOptimizer):
-    """Adam's scaling with little memory: of a matrix of squares only rows and columns are kept.
+    """Adam's scaling with little memory: a matrix of squares is stored as row and column means.
 
     With gradient G (n × m), parameter θ, weight decay λ, learning rate γ and t counting the steps:
 
@@ -35,10 +35,10 @@ class Adafactor(RuleOptimizer):
         lr: The largest relative step.
         beta2_decay: The exponent τ, at most 0.
         eps: ε₁, by default the dtype's epsilon, and ε₂.
-        d: The largest root mean square of an update.
-        weight_decay: How much of the learning rate the weights decay by.
+        d: The maximum root mean square of an update.
+        weight_decay: The coefficient of the decoupled weight decay.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
 
     Raises:
         ValueError: A number is out of its range.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_initialized, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
@@ -18,7 +18,7 @@ _RATES = (None, "original", "match_rms_adamw")
 
 
 class Muon(RuleOptimizer):
-    """Momentum whose updates are made nearly orthogonal; for matrices of hidden layers only.
+    """Momentum with nearly orthogonal updates; only for matrices of hidden layers.
 
     With gradient G (n × m), parameter θ, weight decay λ, momentum μ and learning rate γ:
 
@@ -34,17 +34,17 @@ class Muon(RuleOptimizer):
     Args:
         params: Matrices, pairs of name and matrix, or dictionaries of groups.
         lr: Learning rate.
-        weight_decay: How much of the learning rate the weights decay by.
+        weight_decay: The coefficient of the decoupled weight decay.
         momentum: Momentum factor.
         nesterov: Use Nesterov's momentum.
         ns_coefficients: a, b and c of a Newton-Schulz step.
         eps: The smallest norm to divide by.
-        ns_steps: How many Newton-Schulz steps, below 100.
+        ns_steps: The number of Newton-Schulz steps, below 100.
         adjust_lr_fn: How γ′ depends on the shape: ``"original"``, the default, or
-            ``"match_rms_adamw"``, with which `AdamW`'s learning rates can be used.
+            ``"match_rms_adamw"``, which suits learning rates for `AdamW`.
 
     Raises:
-        ValueError: A parameter is no matrix, or a number is out of its range.
+        ValueError: A parameter is not a matrix, or a number is out of its range.
     """
 
     numbers: ClassVar[tuple[str, ...]] = (

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -15,7 +15,7 @@ __all__ = ["Adadelta"]
 
 
 class Adadelta(RuleOptimizer):
-    """Steps as large as recent steps were, relative to how large recent gradients were.
+    """Steps scaled by the ratio of recent steps to recent gradients.
 
     With gradient g, parameter θ, weight decay λ and learning rate γ:
 
@@ -30,13 +30,13 @@ class Adadelta(RuleOptimizer):
 
     Args:
         params: Parameters, pairs of name and parameter, or dictionaries of groups.
-        lr: Factor of the step.
+        lr: The factor of the step.
         rho: Decay rate of the two running averages.
         eps: Added under the roots.
         weight_decay: L2 penalty.
         foreach: Accepted; all parameters are always updated in one program.
-        capturable: As ``foreach``.
-        maximize: Go up the gradient instead of down.
+        capturable: Like ``foreach``.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import (
     at_least_zero,
     check_implementation,
@@ -41,9 +41,9 @@ class Adagrad(RuleOptimizer):
         initial_accumulator_value: The initial value of the sum of squares.
         eps: Added to the denominator.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
-        fused: As ``foreach``.
+        fused: Like ``foreach``.
 
     Raises:
         ValueError: A number is out of its range.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import (
     at_least_zero,
     check_adam_betas,
@@ -42,7 +42,7 @@ class Adam(RuleOptimizer):
     - v ← β₂ v + (1 − β₂) g²
     - θ ← θ − γ (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
 
-    With ``amsgrad`` the largest v so far stands in the last line.
+    With ``amsgrad`` the last line uses the maximum of all v so far.
 
     Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html; Kingma and Ba,
     *Adam: A Method for Stochastic Optimization* (2014); Reddi et al., *On the Convergence of Adam
@@ -56,10 +56,10 @@ class Adam(RuleOptimizer):
         weight_decay: L2 penalty.
         amsgrad: Use the AMSGrad variant.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
-        capturable: As ``foreach``.
+        maximize: Maximize the objective instead of minimizing it.
+        capturable: Like ``foreach``.
         differentiable: Record the step on the tape.
-        fused: As ``foreach``.
+        fused: Like ``foreach``.
         decoupled_weight_decay: Decay the weights themselves, as `AdamW` does.
 
     Raises:
@@ -121,7 +121,7 @@ class Adam(RuleOptimizer):
         new = {"step": step, "exp_avg": average, "exp_avg_sq": square}
         largest = square
         if flags["amsgrad"]:
-            # The largest before the correction of the bias, as in PyTorch.
+            # The maximum before the bias correction, as in PyTorch.
             largest = new["max_exp_avg_sq"] = jnp.maximum(state["max_exp_avg_sq"], square)
         count = number(step)
         size = jnp.sqrt(largest / (1 - beta2**count)) + hyper["eps"]

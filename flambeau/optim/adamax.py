@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -16,7 +16,7 @@ __all__ = ["Adamax"]
 
 
 class Adamax(RuleOptimizer):
-    """Adam with the largest gradient so far, decaying, in place of the average square.
+    """Adam with a decaying maximum of the gradient instead of the average square.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
 
@@ -32,12 +32,12 @@ class Adamax(RuleOptimizer):
         params: Parameters, pairs of name and parameter, or dictionaries of groups.
         lr: Learning rate.
         betas: Decay rates of the average and of the maximum.
-        eps: Added to the size of the gradient.
+        eps: Added to the magnitude of the gradient.
         weight_decay: L2 penalty.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
-        capturable: As ``foreach``.
+        capturable: Like ``foreach``.
 
     Raises:
         ValueError: A number is out of its range.

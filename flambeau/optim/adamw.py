@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.adam import Adam
 from flambeau.optim.optimizer import Parameters
 
@@ -22,13 +22,13 @@ class AdamW(Adam):
         lr: Learning rate.
         betas: Decay rates of the two running averages.
         eps: Added to the denominator.
-        weight_decay: How much of the learning rate the weights decay by.
+        weight_decay: The coefficient of the decoupled weight decay.
         amsgrad: Use the AMSGrad variant.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
         foreach: Accepted; all parameters are always updated in one program.
-        capturable: As ``foreach``.
+        capturable: Like ``foreach``.
         differentiable: Record the step on the tape.
-        fused: As ``foreach``.
+        fused: Like ``foreach``.
 
     Raises:
         ValueError: A number is out of its range.
@@ -66,6 +66,6 @@ class AdamW(Adam):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        # A state saved by Adam, or before there was this option, decays as AdamW here all the same.
+        # A state saved by Adam, or before this option existed, also decays as AdamW here.
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -16,7 +16,7 @@ __all__ = ["ASGD"]
 
 
 class ASGD(RuleOptimizer):
-    """Gradient descent with a falling rate, which also keeps the average of the parameters.
+    """Gradient descent with a decreasing rate, which also keeps the average of the parameters.
 
     With gradient g, parameter θ, weight decay λ, decay κ (``lambd``), learning rate γ and t
     counting the steps:
@@ -33,13 +33,13 @@ class ASGD(RuleOptimizer):
         params: Parameters, pairs of name and parameter, or dictionaries of groups.
         lr: Learning rate.
         lambd: Decay.
-        alpha: Power by which the rate falls.
+        alpha: The exponent of the rate's decay.
         t0: The step at which averaging starts.
         weight_decay: L2 penalty.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
-        capturable: As ``foreach``.
+        capturable: Like ``foreach``.
 
     Raises:
         ValueError: ``lr`` or ``weight_decay`` is negative.

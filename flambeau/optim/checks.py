@@ -1,11 +1,11 @@
-"""Checks of the numbers that optimizers are given."""
+"""Checks of the numbers passed to optimizers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import is_lazy
 
 _MEANING = {
@@ -18,7 +18,7 @@ def real(name: str, value: Any) -> float:
     """``value`` as a Python number.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is not a number.
     """
     if isinstance(value, str | bytes):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}: {value!r}")
@@ -30,7 +30,7 @@ def real(name: str, value: Any) -> float:
 
 
 def check_pair(name: str, values: Any) -> None:
-    """Fail unless ``values`` are two."""
+    """Fail unless ``values`` is a pair."""
     if len(values) != 2:
         raise ValueError(f"{name} must be two numbers, got {len(values)}")
 
@@ -45,9 +45,9 @@ def one_element(**numbers: Any) -> None:
 
 
 def at_least_zero(**numbers: Any) -> None:
-    """Fail if a number is negative, or not a number."""
+    """Fail if a number is negative or NaN."""
     for name, value in numbers.items():
-        # A NaN compares as false, so it is refused as well.
+        # A comparison with NaN is false, so NaN is refused too.
         if not real(name, value) >= 0.0:
             meaning = _MEANING.get(name, name)
             raise ValueError(f"invalid {meaning}: {name} must not be negative, got {float(value)}")
@@ -78,14 +78,14 @@ def check_adam_betas(betas: Any, foreach: bool | None, capturable: bool) -> None
 
 
 def check_tensor_lr(lr: Any, foreach: bool | None, capturable: bool, name: str = "lr") -> None:
-    """Fail where PyTorch refuses a learning rate that is a tensor."""
+    """Fail if PyTorch refuses a learning rate that is a tensor."""
     one_element(**{name: lr})
     if isinstance(lr, Tensor) and foreach and not capturable:
         raise ValueError(f"{name} as a Tensor is not supported with foreach=True, capturable=False")
 
 
 def check_initialized(name: str, params: Iterable[Any]) -> None:
-    """Fail if a parameter has no shape yet, where an optimizer needs it from the beginning."""
+    """Fail if a parameter has no shape yet and the optimizer needs it from the start."""
     if any(map(is_lazy, params)):
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {name}, which needs its shape: call "
@@ -94,7 +94,7 @@ def check_initialized(name: str, params: Iterable[Any]) -> None:
 
 
 def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
-    """Fail where PyTorch refuses a combination of implementations."""
+    """Fail if PyTorch refuses a combination of implementations."""
     if fused and differentiable:
         raise RuntimeError("fused=True does not support differentiable=True")
     if fused and foreach:

@@ -19,10 +19,10 @@ class Fused(NamedTuple):
     """A native kernel that computes a rule.
 
     Attributes:
-        name: The kernel's, without ``flambeau_``.
+        name: The kernel's name, without ``flambeau_``.
         states: The names of the state, in the kernel's order.
-        numbers: From the rule's ``hyper`` to the numbers that the kernel takes; ``None`` is 0.
-        flags: What else it takes.
+        numbers: From the rule's ``hyper`` to the kernel's numbers; ``None`` becomes 0.
+        flags: The kernel's other attributes.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Fused(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A parameter and what goes into its step.
+    """A parameter and the inputs of its step.
 
     Attributes:
         facts: The flags of its rule, as pairs.
@@ -48,11 +48,10 @@ class Member(NamedTuple):
 
 
 def by_kernel(describe: Callable[[Any, Any], Fused | None]) -> Callable[[Rule], Rule]:
-    """A decorator for a rule that a kernel computes as well.
+    """A decorator for a rule that a kernel can compute as well.
 
     Args:
-        describe: From the rule's ``hyper`` and ``flags`` to the kernel; ``None`` where there is
-            none for them.
+        describe: From the rule's ``hyper`` and ``flags`` to the kernel; ``None`` if there is none.
     """
 
     def with_kernel(rule: Rule) -> Rule:
@@ -65,12 +64,12 @@ def by_kernel(describe: Callable[[Any, Any], Fused | None]) -> Callable[[Rule], 
 def in_one_pass(
     rule: Callable[..., Any], one: Callable[..., Any], members: list[Member], hyper: Any
 ) -> dict[int, tuple[Any, dict[str, Any]]]:
-    """The new parameters and states of those members that a kernel steps, by their positions.
+    """The new parameters and states of the members that a kernel updates, by position.
 
     Args:
         rule: The rule of all members.
         one: From ``(rule, facts, param, grad, state, hyper)`` to the new parameter and state.
-        members: Those of one group.
+        members: The members of one group.
         hyper: The group's numbers.
     """
     describe = getattr(rule, "describe", None)
@@ -83,7 +82,7 @@ def in_one_pass(
     taken = {
         place: (each.param, each.grad, *(each.state[name] for name in fused.states))
         for place, each in enumerate(members)
-        if each.facts == facts and not isinstance(each.grad, tuple)  # Rows of a sparse gradient.
+        if each.facts == facts and not isinstance(each.grad, tuple)  # A sparse gradient.
     }
     taken = {place: own for place, own in taken.items() if many.takes(fused.name, own)}
     if not taken:

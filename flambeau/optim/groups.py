@@ -1,9 +1,9 @@
 """The groups and the state of an optimizer, which announce every change of their structure.
 
-A step runs one compiled program for all parameters. The program takes for granted which parameters
-there are, which state belongs to them and which options are set; what varies from step to step,
-learning rates among it, goes in as arrays. So the containers here tell the two apart: a changed
-number is written to a Cell, anything else counts as a change of structure.
+A step runs one compiled program for all parameters. The program relies on the set of parameters,
+their state and the options; values that vary from step to step, such as learning rates, are its
+inputs. So the containers here distinguish the two: a changed number is written to a Cell, and any
+other change is a change of structure.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.compile.freezing import freeze
-from flambeau.core import world
-from flambeau.core.announcing import Announcing, announced
-from flambeau.core.cell import Cell, next_epoch
-from flambeau.core.identity import Same
-from flambeau.core.jax_private import ArrayImpl
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import MadeInsideError, TracedValueError, outside
+from flambeau.compile.guarding.freezing import freeze
+from flambeau.core.support import world
+from flambeau.core.support.announcing import Announcing, announced
+from flambeau.core.support.identity import Same
+from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell, next_epoch
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import MadeInsideError, TracedValueError, outside
 from flambeau.optim.checks import real
 from flambeau.optim.precision import number
 
-# Where a number is found: its position in the group's Cell; ~position among the group's tensors;
-# None for one that is switched off; or a tuple of these.
+# The place of a number: its position in the group's Cell; ~position among the group's tensors; None
+# if it is switched off; or a tuple of these.
 Position = Any
 Layout = tuple[tuple[str, Position], ...]
 
 
 class Structure:
-    """Counts the changes of the properties that an optimizer's programs take for granted.
+    """Counts the changes of the properties that an optimizer's programs rely on.
 
     Args:
         owner: The optimizer.
@@ -48,9 +48,9 @@ class Structure:
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner
         self.version = 0
-        # Whether a program has frozen a number in, which must then announce its changes.
+        # Whether a program has a number as a constant, whose changes must then be announced.
         self.numbers_are_frozen = False
-        # As that of a Cell: whether a trace has made the optimizer.
+        # Like `Cell.born`: shows whether a trace has made the optimizer.
         self.born: int = next_epoch()
 
     @property
@@ -68,8 +68,8 @@ class Structure:
         """Make the traced program depend on the number of groups, and on one option.
 
         Args:
-            group: The group whose option it is.
-            key: Its name.
+            group: The group with the option.
+            key: The name of the option.
         """
         owner, trace = self.owner, self.trace
         if trace is None:
@@ -88,7 +88,7 @@ class Structure:
         trace.watch(self, option, (place, key))
 
     def watch_state(self) -> None:
-        """Let the program that is being traced depend on which tensors the state has."""
+        """Make the traced program depend on which tensors the state has."""
         state, trace = self.owner.state, self.trace
         if trace is None:
             return
@@ -98,13 +98,13 @@ class Structure:
                 trace.before.note(entries)
                 for name, value in dict.items(entries):
                     if isinstance(value, Tensor):
-                        # By itself, since the program may put another one there at each call.
+                        # Separately, since the program may replace it at each call.
                         look = functools.partial(_identity, entries, name)
                         trace.watch(entries, look, name)
 
 
 def _without_tensors(state: dict[Any, Any]) -> Any:
-    """The properties of the state that a program takes for granted, without its tensors."""
+    """The properties of the state that a program relies on, without its tensors."""
     return tuple(
         (
             freeze(key),
@@ -136,8 +136,8 @@ class AnnouncedList(_OfStructure, list[Any]):
     """A list, of parameters or of groups, that announces every change.
 
     Args:
-        elements: Its elements.
-        structure: Whose change is recorded.
+        elements: The initial elements.
+        structure: The `Structure` that records changes.
         convert: Converts each new element.
     """
 
@@ -218,7 +218,7 @@ class ParameterState(_AnnouncedDict):
         super().__init__(entries)
 
     def _before_change(self) -> None:
-        # A program that is traced then makes the change at each call.
+        # A program that is being traced then makes the change at each call.
         if self.structure.trace is not None:
             self.structure.trace.touch(self)
 
@@ -234,7 +234,7 @@ class ParameterState(_AnnouncedDict):
 
 
 class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
-    """The state of every parameter; one that is asked for and has none gets an empty one."""
+    """The state of every parameter; a missing one is created empty on access."""
 
     default_factory: Any
 
@@ -245,14 +245,14 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
             self[key] = value
 
     def move_to(self, structure: Structure) -> None:
-        """Become the state of another optimizer, which is told of changes from now on."""
+        """Become the state of another optimizer, which is notified of changes from now on."""
         self.structure = structure
         self.default_factory: Any = lambda: ParameterState((), structure)
         for entries in dict.values(self):
             if isinstance(entries, ParameterState):
                 entries.structure = structure
 
-    # A step written with tensor operators looks for its state here while a program is traced.
+    # A step written with tensor operators reads its state here while a program is traced.
 
     def __getitem__(self, key: Any) -> Any:
         if modes.trace is not None:
@@ -274,7 +274,7 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
         if isinstance(value, dict) and not isinstance(value, ParameterState):
             entries, value = value, ParameterState((), self.structure)
             if modes.trace is not None and isinstance(self.get(key), ParameterState):
-                # A program changes the entries of the dictionary that is there.
+                # A program changes the entries of the present dictionary.
                 value = self[key]
                 for name in [each for each in value if each not in entries]:
                     del value[name]
@@ -283,17 +283,17 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
 
 
 class ParameterGroup(_AnnouncedDict):
-    """Parameters with common options. A dictionary; what varies is mirrored in a Cell.
+    """A dictionary of parameters with common options; its numbers are mirrored in a Cell.
 
-    ``group["lr"]`` is the number, or the tensor, that was put there. All numbers of the group also
-    stand in one Cell, which the compiled step reads, so that a changed learning rate reaches the
-    next step without a new program.
+    ``group["lr"]`` is the assigned number or tensor. All numbers of the group are also in one Cell,
+    which the compiled step reads, so that a changed learning rate takes effect at the next step
+    without a new program.
 
     Args:
         entries: The options and ``"params"``.
         numbers: The names of the options that are numbers, or tuples of them.
-        switches: Those of the numbers that select another formula by being zero.
-        structure: Whose change is recorded when anything but the value of a number changes.
+        switches: The numbers that select another formula if they are zero.
+        structure: The `Structure` that records every change except that of a number's value.
     """
 
     __slots__ = ("cell", "layout", "numbers", "structure", "switches", "tensors")
@@ -364,19 +364,19 @@ class ParameterGroup(_AnnouncedDict):
         )
 
     def _vector(self, values: list[float]) -> Any:
-        """The numbers beside the parameters, so that no step has to copy them there.
+        """The numbers on the device of the parameters, so that no step has to copy them.
 
-        They are not committed to the device, since parameters may move, or lie on several.
+        They are not committed to the device, since parameters may move, or be on several.
         """
         first = next(iter(dict.__getitem__(self, "params")), None)
-        # A sparse one has no Cell; `SparseAdam` refuses it later.
+        # A sparse tensor has no Cell; `SparseAdam` refuses it later.
         array: Any = None if first is None or first.is_sparse else first._cell.array
         devices = array.devices() if type(array) is ArrayImpl else set()
         with outside(), jax.default_device(*devices) if len(devices) == 1 else nullcontext():
             return jax.device_put(np.array(values, np.float64))
 
     def _lay_out(self, changes: dict[str, Any]) -> tuple[list[float], Layout, tuple[Tensor, ...]]:
-        """The numbers with ``changes``: their values, where each stands, and those in tensors."""
+        """The numbers with ``changes``: their values, their places, and the tensors among them."""
         values: list[float] = []
         tensors: list[Tensor] = []
 
@@ -403,19 +403,15 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:
-    """The numbers by name, as a rule sees them: as `number` makes them, in tuples, or ``None``.
+    """The numbers by name, in the form for a rule: the results of `number`, in tuples, or ``None``.
 
     Args:
-        layout: Where each stands.
+        layout: The place of each number.
         vector: The array of the group's Cell.
         tensors: The arrays of the tensors among the group's numbers.
     """
 
-    def find(place: Position) -> Any:
-        if place is None:
-            return None
-        if isinstance(place, tuple):
-            return tuple(map(find, place))
+    def find(place: int) -> Any:
         return number(vector[place] if place >= 0 else tensors[~place].reshape(()))
 
-    return {name: find(place) for name, place in layout}
+    return {name: jax.tree.map(find, place) for name, place in layout}

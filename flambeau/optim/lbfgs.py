@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.modes import enable_grad, modes
-from flambeau.core.programs import compiled
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.programs.compiled import compiled
+from flambeau.core.support.modes import enable_grad, modes
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import TracedValueError
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.line_search import Point, strong_wolfe
 from flambeau.optim.optimizer import Optimizer, Parameters
@@ -22,9 +22,9 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """Quasi-Newton steps, with the curvature taken from the last steps' gradients.
+    """Quasi-Newton steps with the curvature from the gradients of recent steps.
 
-    One `step` makes up to ``max_iter`` iterations, and calls the closure at each at least once. All
+    One `step` runs up to ``max_iter`` iterations, each with at least one call of the closure. All
     parameters form one group and one vector. With the gradient g, and the changes s of the
     parameters and y of the gradient in the last ``history_size`` iterations, the direction is −H g,
     where H approximates the inverse Hessian by the two-loop recursion.
@@ -37,9 +37,9 @@ class LBFGS(Optimizer):
         lr: Learning rate.
         max_iter: Iterations in one step.
         max_eval: Calls of the closure in one step, by default ``max_iter * 5 // 4``.
-        tolerance_grad: Stop when no component of the gradient is larger.
-        tolerance_change: Stop when loss and parameters change by less.
-        history_size: How many changes are remembered.
+        tolerance_grad: Stop if no component of the gradient is larger.
+        tolerance_change: Stop if loss and parameters change by less.
+        history_size: The number of changes to keep.
         line_search_fn: ``"strong_wolfe"``, or ``None`` for steps of a fixed length.
 
     Raises:
@@ -70,7 +70,7 @@ class LBFGS(Optimizer):
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Set the parameters; there is only one group of them.
+        """Set the parameters; only one group is allowed.
 
         Raises:
             ValueError: There is a group already.
@@ -84,10 +84,10 @@ class LBFGS(Optimizer):
         return self.param_groups[0]["params"]
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Make up to ``max_iter`` iterations.
+        """Run up to ``max_iter`` iterations.
 
         Args:
-            closure: Computes the loss again, with gradients, and returns it.
+            closure: Recomputes the loss, with gradients, and returns it.
 
         Returns:
             The loss before the first iteration.
@@ -115,8 +115,8 @@ class LBFGS(Optimizer):
 class _Run:
     """The iterations of one step.
 
-    optax's `lbfgs` scales the first step by another norm, and searches along the direction inside a
-    program, where a closure cannot be called.
+    optax's `lbfgs` scales the first step by another norm, and runs the line search inside a
+    program, which cannot call a closure.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class _Run:
         return bool(_largest(self.gradient) <= self.options["tolerance_grad"])
 
     def iterate(self, iteration: int) -> bool:
-        """One iteration; whether there should be another."""
+        """Run one iteration; return whether to continue."""
         options = self.options
         self.total_iterations += 1
         first = self.total_iterations == 1
@@ -220,7 +220,7 @@ class _Run:
         )
 
     def remember(self) -> None:
-        """Add the last iteration's changes to the history, if the curvature there was positive."""
+        """Add the last iteration's changes to the history, if their curvature was positive."""
         gradient_change = self.gradient - self.gradient_before
         change = self.direction * self.length
         product = _dot(gradient_change, change)

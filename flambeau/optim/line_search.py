@@ -1,4 +1,4 @@
-"""A line search that finds a step meeting the strong Wolfe conditions."""
+"""A line search for the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 
 class Point(NamedTuple):
-    """A place on the line.
+    """A point on the line.
 
     Attributes:
-        step: How far along it is.
+        step: Its distance along the line.
         loss: The loss there.
         gradient: The gradient there.
         slope: The gradient's component along the line.
@@ -35,23 +35,23 @@ def strong_wolfe(
     curvature: float = 0.9,
     tolerance: float = 1e-9,
 ) -> tuple[Point, int]:
-    """A point on the line where the loss is low enough and the slope flat enough.
+    """A point on the line that satisfies the strong Wolfe conditions.
 
-    That is f(t) ≤ f(0) + c₁ t f′(0) and |f′(t)| ≤ c₂ |f′(0)|. Source: Nocedal and Wright,
+    They are f(t) ≤ f(0) + c₁ t f′(0) and |f′(t)| ≤ c₂ |f′(0)|. Source: Nocedal and Wright,
     *Numerical Optimization* (2006), algorithms 3.5 and 3.6.
 
     Args:
-        evaluate: Gives the point at a step.
+        evaluate: Returns the point at a step.
         start: The point at step 0; its slope is negative.
         step: The first step to try.
         size: The largest component of the direction.
-        max_evaluations: When to be content with the best point so far.
+        max_evaluations: The number of evaluations after which the best point so far is returned.
         decrease: c₁.
         curvature: c₂.
-        tolerance: The shortest interval that is searched, times ``size``.
+        tolerance: The shortest interval to search, times ``size``.
 
     Returns:
-        The point, and how many evaluations it took.
+        The point, and the number of evaluations.
     """
     search = _Search(evaluate, start, size, max_evaluations, decrease, curvature, tolerance)
     with np.errstate(all="ignore"):
@@ -80,11 +80,11 @@ class _Search:
         return self._evaluate(step)
 
     def too_high(self, point: Point) -> bool:
-        """Whether the loss has not decreased as far as it should."""
+        """Whether the loss violates the sufficient decrease condition."""
         return point.loss > self.start.loss + self.decrease * point.step * self.start.slope
 
     def flat(self, point: Point) -> bool:
-        """Whether the slope is flat enough."""
+        """Whether the slope satisfies the curvature condition."""
         return abs(point.slope) <= -self.curvature * self.start.slope
 
     def run(self, step: Any) -> tuple[Point, int]:
@@ -98,7 +98,7 @@ class _Search:
                 return point, self.evaluations
             if point.slope >= 0:
                 break
-            # Still going down: look further along the line.
+            # The loss still decreases: search further along the line.
             nearest, furthest = point.step + 0.01 * (point.step - before.step), point.step * 10
             step = _lowest_of_cubic(before, point, nearest, furthest)
             before, point = point, self.evaluate(step)
@@ -108,7 +108,7 @@ class _Search:
         return self.narrow(bracket), self.evaluations
 
     def narrow(self, bracket: list[Point]) -> Point:
-        """The best point between two that have a good one between them."""
+        """The best point between two points that bracket a good one."""
         low, high = _order(bracket)
         stuck = False
         while self.rounds < self.limit:
@@ -137,7 +137,7 @@ def _order(bracket: list[Point]) -> tuple[int, int]:
 def _inside(one: Point, other: Point, stuck: bool) -> tuple[Any, bool]:
     """The next step to try between two points, and whether it is close to one of them.
 
-    Twice in a row close to an end would make little progress: the second time it is moved away.
+    If it is close to an end twice in a row, it is moved away, since progress would be slow.
     """
     first, last = min(one.step, other.step), max(one.step, other.step)
     step = _lowest_of_cubic(one, other, first, last)
@@ -150,7 +150,7 @@ def _inside(one: Point, other: Point, stuck: bool) -> tuple[Any, bool]:
 
 
 def _lowest_of_cubic(one: Point, other: Point, first: Any, last: Any) -> Any:
-    """The minimum, between two bounds, of the cubic that has two points' losses and slopes."""
+    """The minimum, between two bounds, of the cubic through two points' losses and slopes."""
     mean = one.slope + other.slope - 3 * (one.loss - other.loss) / (one.step - other.step)
     square = mean**2 - one.slope * other.slope
     if not square >= 0:

@@ -1,4 +1,4 @@
-"""Checking and converting an optimizer's state dict, before anything is changed."""
+"""Checking and converting an optimizer's state dict, before any change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.cell import abstract
-from flambeau.core.donation import put
-from flambeau.core.tensor import Tensor
-from flambeau.core.upload import upload
+from flambeau.core.devices.donation import put
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.cell import abstract
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.upload import upload
 
 
 class Loaded(NamedTuple):
-    """A state dict in terms of the optimizer's own parameters.
+    """A state dict expressed in the optimizer's own parameters.
 
     Attributes:
         state: The state by parameter.
@@ -35,7 +35,7 @@ def check_and_convert(
     state_dict: dict[str, Any],
     expected_shapes: Callable[[Tensor, dict[str, Any]], dict[str, tuple[int, ...]]],
 ) -> Loaded:
-    """The groups and the state that loading ``state_dict`` gives an optimizer with ``groups``.
+    """The groups and the state after loading ``state_dict`` into ``groups``.
 
     Args:
         groups: The optimizer's groups.
@@ -45,8 +45,8 @@ def check_and_convert(
 
     Raises:
         ValueError: The number of groups, of parameters in a group, or a shape differs; a state
-            lacks an entry, or is that of a parameter which no group has.
-        TypeError: ``state_dict``, or the state of a parameter, is no dict.
+            lacks an entry, or belongs to a parameter that no group has.
+        TypeError: ``state_dict``, or the state of a parameter, is not a dict.
     """
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"a state dict must be a dict, got {type(state_dict).__name__}")
@@ -98,10 +98,10 @@ def check_and_convert(
 
 
 def _in_own_order(numbers: list[Any], options: Any, group: Any, position: int) -> list[Any]:
-    """The numbers of the saved parameters that have the names of the optimizer's, in its order."""
+    """The numbers of the saved parameters with the optimizer's names, in the optimizer's order."""
     saved, own = options.get("param_names"), group.get("param_names")
     if not saved or not own or {*saved}.isdisjoint(own):
-        return numbers  # Without common names, their order says which is which.
+        return numbers  # Without common names, they match by order.
     by_name = dict(zip(saved, numbers, strict=True))
     if {*by_name} != {*own} or len(by_name) != len(own):
         new, old = sorted({*own}.difference(saved)), sorted({*saved}.difference(own))
@@ -115,7 +115,7 @@ def _in_own_order(numbers: list[Any], options: Any, group: Any, position: int) -
 
 
 def _plain(group: dict[str, Any]) -> dict[str, Any]:
-    """A group's options, copied, with tensors of other libraries as ours."""
+    """A group's options, copied, with tensors of other libraries converted."""
     return {
         name: _as_tensor(value, None) if is_foreign(value) else copy.deepcopy(value)
         for name, value in group.items()
@@ -139,7 +139,7 @@ def _convert(
                 f"state dict, but {list(shapes[name])} is needed for a parameter of shape "
                 f"{list(param.shape)}"
             )
-        # Steps are counted in a precision of their own; all else follows the parameter.
+        # Steps are counted in their own precision; all other entries follow the parameter.
         follows = name != "step" and param.is_floating_point()
         return _as_tensor(value, param, param.dtype if follows else None)
     if isinstance(value, dict):
@@ -153,7 +153,7 @@ def _convert(
 
 
 def _as_tensor(value: Any, param: Tensor | None, to: Any = None) -> Tensor:
-    """``value`` as a new tensor of dtype ``to`` where ``param`` is."""
+    """``value`` as a new tensor of dtype ``to`` on the device of ``param``."""
     array = value._read() if isinstance(value, Tensor) else _as_array(value)
     if to is None:
         to = dtypes.from_numpy_dtype(array.dtype)
@@ -173,12 +173,12 @@ def _as_array(value: Any) -> Any:
     try:
         return np.asarray(value).copy()
     except TypeError:
-        # NumPy has no bfloat16 of its own.
+        # NumPy has no bfloat16.
         return jax.dlpack.from_dlpack(value).copy()
 
 
 def put_beside(array: Any, param: Any) -> Any:
-    """``array``, NumPy's or JAX's, on the devices that hold the array ``param``."""
+    """``array``, NumPy's or JAX's, on the devices of the array ``param``."""
     if not isinstance(param, jax.Array) or isinstance(param, Tracer):
         return jax.numpy.asarray(array)
     if not param.committed:
@@ -186,7 +186,7 @@ def put_beside(array: Any, param: Any) -> Any:
     sharding = param.sharding
     if isinstance(array, np.ndarray) and isinstance(sharding, SingleDeviceSharding):
         (where,) = sharding.device_set
-        if sharding == SingleDeviceSharding(where):  # In the memory that it computes in.
+        if sharding == SingleDeviceSharding(where):  # In the device's default memory.
             return upload(array, where)
     if param.shape != array.shape and isinstance(sharding, jax.sharding.NamedSharding):
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -35,11 +35,11 @@ class NAdam(RuleOptimizer):
         betas: Decay rates of the two running averages.
         eps: Added to the denominator.
         weight_decay: L2 penalty.
-        momentum_decay: How fast the momentum approaches its final value.
+        momentum_decay: The rate at which the momentum approaches its final value.
         decoupled_weight_decay: Decay the weights themselves, as `AdamW` does.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
-        capturable: As ``foreach``.
+        maximize: Maximize the objective instead of minimizing it.
+        capturable: Like ``foreach``.
         differentiable: Record the step on the tape.
 
     Raises:

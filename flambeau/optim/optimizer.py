@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
-from flambeau.core import finishing, world
-from flambeau.core.handle import RemovableHandle
-from flambeau.core.identity import Same
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.programs import finishing
+from flambeau.core.support import world
+from flambeau.core.support.handle import RemovableHandle
+from flambeau.core.support.identity import Same
+from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trimmed
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.registry import HookRegistry
 from flambeau.optim.groups import (
     AnnouncedList,
@@ -52,8 +54,8 @@ required: Any = _Required()
 class Optimizer:
     """Base class of all optimizers.
 
-    A subclass that is given by a formula for one parameter extends `flambeau.optim.rule`'s
-    ``RuleOptimizer``; one written with tensor operators, as in PyTorch, overrides `step`.
+    A subclass defined by a formula for one parameter extends ``RuleOptimizer`` of
+    `flambeau.optim.rule`; one written with tensor operators, as in PyTorch, overrides `step`.
 
     Args:
         params: Tensors; pairs of name and tensor; or groups: dictionaries with ``"params"`` and the
@@ -61,14 +63,15 @@ class Optimizer:
         defaults: The options of groups that do not set them.
 
     Raises:
-        TypeError: ``params`` is a tensor, or holds something else than tensors.
-        ValueError: There are no parameters, one of them is no leaf, or stands in two groups.
+        TypeError: ``params`` is a tensor, or holds objects other than tensors.
+        ValueError: There are no parameters, one of them is not a leaf, or is in two groups.
     """
 
-    # Options that are numbers, mirrored in Cells, and those of them that switch by being zero.
+    # The options that are numbers, mirrored in Cells, and the numbers that select a formula by
+    # being zero.
     numbers: ClassVar[tuple[str, ...]] = ()
     switches: ClassVar[tuple[str, ...]] = ()
-    # Whether steps are compiled programs, so that every change has to be announced here.
+    # Whether steps are compiled programs, so that every change must be announced here.
     has_programs: ClassVar[bool] = False
 
     state: OptimizerState
@@ -108,7 +111,7 @@ class Optimizer:
     def _prepare(self) -> None:
         """Set up attributes that are neither saved nor copied."""
         self._structure = Structure(self)
-        # Whether there was a step since the first scheduler came; None before that.
+        # Whether there was a step since the first scheduler was created; None before that.
         self._opt_called: bool | None = None
         self._first_versions = 0
         self._in_step = False
@@ -128,13 +131,13 @@ class Optimizer:
                 return entries
             if self._takes_over(entries):
                 entries.move_to(self.numbers, self.switches, self._structure)
-                # Programs of the optimizer that it comes from may have frozen its numbers in.
+                # Programs of the original optimizer may have its numbers as constants.
                 self._structure.numbers_are_frozen = True
                 return entries
         return ParameterGroup(entries, self.numbers, self.switches, self._structure)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # A script may assign these; what it assigns has to announce its changes, too.
+        # A script may assign these attributes; the new values must announce their changes too.
         if name in ("param_groups", "state") and not self._holds(value):
             if not self._takes_over(value):
                 groups = name == "param_groups"
@@ -150,15 +153,15 @@ class Optimizer:
         object.__setattr__(self, name, value)
 
     def _holds(self, container: Any) -> bool:
-        """Whether groups or state announce their changes where this optimizer needs it.
+        """Whether groups or state announce their changes as this optimizer needs.
 
-        An optimizer without programs can share those of another, as one that wraps it does.
+        An optimizer without programs can share the groups or state of another, as a wrapper does.
         """
         structure = getattr(container, "structure", None)
         return structure is self._structure or (structure is not None and not self.has_programs)
 
     def _takes_over(self, container: Any) -> bool:
-        """Whether another optimizer that has the groups or the state can go on without them."""
+        """Whether another optimizer with the groups or the state can continue without them."""
         structure = getattr(container, "structure", None)
         return structure is not None and not structure.owner.has_programs
 
@@ -196,7 +199,7 @@ class Optimizer:
         """Update the parameters; to be defined by subclasses.
 
         Args:
-            closure: Computes the loss again, with gradients, and returns it.
+            closure: Recomputes the loss, with gradients, and returns it.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
@@ -204,7 +207,7 @@ class Optimizer:
         """Reset the gradients of all parameters.
 
         Args:
-            set_to_none: Set them to ``None``; otherwise to zeros where there is one.
+            set_to_none: Set them to ``None``; otherwise fill existing ones with zeros.
         """
         if not set_to_none:
             for group in self.param_groups:
@@ -212,7 +215,7 @@ class Optimizer:
                     if param.grad is not None:
                         _fill_with_zeros(param.grad)
             return
-        # The old gradient is not looked at: a compiled step would then depend on it.
+        # The old gradient is not read: a compiled step would then depend on it.
         if modes.trace is None:
             for group in self.param_groups:
                 for param in dict.__getitem__(group, "params"):
@@ -230,16 +233,16 @@ class Optimizer:
         return [[*map(Same, dict.__getitem__(group, "params"))] for group in self.param_groups]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, for example of layers that are trained from now on.
+        """Add a group of parameters, for example of layers that are unfrozen.
 
         Args:
             param_group: ``"params"`` and the options that differ from the defaults. It is completed
                 in place.
 
         Raises:
-            TypeError: It is no dictionary, or ``"params"`` is a set or holds other things than
+            TypeError: It is not a dictionary, or ``"params"`` is a set or holds values other than
                 tensors.
-            ValueError: A parameter is no leaf or is in another group, only some have names, or a
+            ValueError: A parameter is not a leaf or is in another group, only some have names, or a
                 required option is missing.
         """
         if not isinstance(param_group, dict):
@@ -316,7 +319,7 @@ class Optimizer:
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` on the result of `state_dict`.
 
-        It may change the dictionary, or return another to be used instead.
+        The hook may change the dictionary, or return another one to use instead.
         """
         return registered(self._optimizer_state_dict_post_hooks, hook, prepend)
 
@@ -325,7 +328,7 @@ class Optimizer:
     ) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before `load_state_dict` loads it.
 
-        It gets a shallow copy, which it may change, or return another to be loaded instead.
+        The hook gets a shallow copy, which it may change, or returns another dictionary to load.
         """
         return registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
@@ -341,9 +344,9 @@ class Optimizer:
         """The state and options of this optimizer, in PyTorch's layout.
 
         Returns:
-            ``"state"``: the state of each parameter, by the number that stands for it; and
-            ``"param_groups"``: the options of each group, with numbers for parameters. The tensors
-            are the optimizer's own, not copies.
+            ``"state"``: the state of each parameter, by its number; and ``"param_groups"``: the
+            options of each group, with numbers for parameters. The tensors are the optimizer's own,
+            not copies.
         """
         for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
@@ -351,7 +354,7 @@ class Optimizer:
         groups, start = [], 0
         for group in self.param_groups:
             params = group["params"]
-            # One that occurs twice has its last number.
+            # A parameter that occurs twice has its last number.
             numbers |= {id(param): i for i, param in enumerate(params, start)}
             start += len(params)
             packed = {name: value for name, value in group.items() if name != "params"}
@@ -369,17 +372,18 @@ class Optimizer:
             result = result if replaced is None else replaced
         return result
 
+    @trimmed
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take over the state and options that `state_dict` gave, here or in PyTorch.
+        """Load the state and options that `state_dict` returned, here or in PyTorch.
 
-        Everything is checked first: if it raises, the optimizer is as it was.
+        All checks come first: if it raises, the optimizer is unchanged.
 
         Args:
             state_dict: Its tensors may be flambeau's, PyTorch's, or NumPy arrays.
 
         Raises:
             ValueError: The groups, or the shapes of the state, do not fit the parameters; the state
-                of one lacks an entry, or there is one of a parameter that no group has.
+                of one lacks an entry, or belongs to a parameter that no group has.
             KeyError: ``"state"`` or ``"param_groups"`` is missing.
         """
         state_dict = dict(state_dict)
@@ -393,11 +397,11 @@ class Optimizer:
             hook(self)
 
     def _first_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The state that ``param`` starts with, where starting from it changes nothing."""
+        """The initial state of ``param``, if using it changes nothing."""
         return {}
 
     def _expected_shapes(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """The shapes that entries of a parameter's state must have, where they are known."""
+        """The required shapes of the entries of a parameter's state, if known."""
         return {}
 
     def _watched_hooks(self) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -16,7 +16,7 @@ __all__ = ["RAdam"]
 
 
 class RAdam(RuleOptimizer):
-    """Adam that trusts its average square only once enough steps have gone into it.
+    """Adam that uses its average square only after enough steps.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
 
@@ -37,8 +37,8 @@ class RAdam(RuleOptimizer):
         weight_decay: L2 penalty.
         decoupled_weight_decay: Decay the weights themselves, as `AdamW` does.
         foreach: Accepted; all parameters are always updated in one program.
-        maximize: Go up the gradient instead of down.
-        capturable: As ``foreach``.
+        maximize: Maximize the objective instead of minimizing it.
+        capturable: Like ``foreach``.
         differentiable: Record the step on the tape.
 
     Raises:
@@ -83,8 +83,8 @@ class RAdam(RuleOptimizer):
     ) -> tuple[Any, Named]:
         """One step for one parameter.
 
-        optax's `scale_by_radam` adds ε after the correction of the bias, and its derivative is not
-        a number in steps before the average is trusted.
+        optax's `scale_by_radam` adds ε after the bias correction, and its derivative is NaN in the
+        first steps, before the average is used.
         """
         lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
         step = state["step"] + 1
@@ -100,7 +100,7 @@ class RAdam(RuleOptimizer):
         final = 2 / (1 - beta2) - 1
         length = final - 2 * count * beta2**count / correction
         trusted = length > 5.0
-        # Where it is not trusted, 6 keeps the root real.
+        # If it is not used, 6 keeps the root real.
         length = jnp.where(trusted, length, 6.0)
         rectified = jnp.sqrt(
             (length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -38,8 +38,8 @@ class RMSprop(RuleOptimizer):
         momentum: Momentum factor.
         centered: Scale by the standard deviation of the gradient.
         capturable: Accepted; all parameters are always updated in one program.
-        foreach: As ``capturable``.
-        maximize: Go up the gradient instead of down.
+        foreach: Like ``capturable``.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
 
     Raises:

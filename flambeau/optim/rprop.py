@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_pair, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -17,7 +17,7 @@ __all__ = ["Rprop"]
 class Rprop(RuleOptimizer):
     """A step size for each element, which grows while its gradient keeps its sign.
 
-    With gradient g, the gradient g′ before it, step size s and parameter θ, for each element:
+    With gradient g, the previous gradient g′, step size s and parameter θ, for each element:
 
     - g g′ > 0: s ← min(η⁺ s, s_max)
     - g g′ < 0: s ← max(η⁻ s, s_min), and g ← 0
@@ -32,8 +32,8 @@ class Rprop(RuleOptimizer):
         etas: Factors by which a step size shrinks and grows.
         step_sizes: The smallest and the largest step size.
         capturable: Accepted; all parameters are always updated in one program.
-        foreach: As ``capturable``.
-        maximize: Go up the gradient instead of down.
+        foreach: Like ``capturable``.
+        maximize: Maximize the objective instead of minimizing it.
         differentiable: Record the step on the tape.
 
     Raises:
@@ -69,7 +69,7 @@ class Rprop(RuleOptimizer):
         super().__init__(params, defaults)
 
     def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
-        """The number of steps, the gradient before, and the step sizes."""
+        """The number of steps, the previous gradient, and the step sizes."""
         lr = float(group["lr"])
         fill = complex(lr, lr) if param.is_complex() else lr
         return {"step": scalar(), "prev": like(param), "step_size": like(param, fill)}
@@ -80,7 +80,7 @@ class Rprop(RuleOptimizer):
     ) -> tuple[Any, Named]:
         """One step for one parameter.
 
-        optax's `scale_by_rprop` moves by what the step before has computed.
+        optax's `scale_by_rprop` uses the step size of the previous step.
         """
         (shrink, grow), (smallest, largest) = hyper["etas"], hyper["step_sizes"]
         agreement = grad * state["prev"]
@@ -89,6 +89,6 @@ class Rprop(RuleOptimizer):
         size = jnp.clip(state["step_size"] * factor, smallest, largest)
         grad = jnp.where(turned, 0.0, grad)
         new = {"step": state["step"] + 1, "prev": grad, "step_size": size}
-        # Not by jnp.sign: that of NaN is NaN, and here it is to move nothing.
+        # Not by jnp.sign: the sign of NaN is NaN, but a NaN gradient must not change the parameter.
         move = jnp.where(grad > 0, size, jnp.where(grad < 0, -size, 0.0))
         return param - move, new

@@ -1,8 +1,8 @@
-"""Optimizers given by a rule for one parameter: one compiled call updates all of them.
+"""Optimizers defined by a rule for one parameter: one compiled call updates all parameters.
 
-A rule is a pure function on arrays. `RuleOptimizer` applies it to every parameter of every group
-inside one program, which is kept for the structure it was made for: which parameters have
-gradients, which options are set. Values that change from step to step are its inputs.
+A rule is a pure function on arrays. `RuleOptimizer` applies it to every parameter of every group in
+one program, which is cached for its structure: the parameters with gradients, and the options.
+Values that change from step to step are inputs of the program.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from flambeau.compile.freezing import freeze
-from flambeau.core import dtype as dtypes
-from flambeau.core.cell import abstract, is_abstract
-from flambeau.core.identity import Same
-from flambeau.core.modes import enable_grad, modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import outside
+from flambeau.compile.guarding.freezing import freeze
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.identity import Same
+from flambeau.core.support.modes import enable_grad, modes
+from flambeau.core.values.cell import abstract, is_abstract
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import outside
 from flambeau.nn.parameter import is_lazy
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
@@ -32,7 +32,7 @@ Named: TypeAlias = dict[str, Any]
 
 
 class Entry(NamedTuple):
-    """One tensor of a parameter's state, as it starts.
+    """One tensor of a parameter's initial state.
 
     Attributes:
         shape: Its shape.
@@ -57,12 +57,12 @@ def scalar(fill: float = 0.0) -> Entry:
 
 
 class RuleOptimizer(Optimizer):
-    """An optimizer given by a rule for one parameter.
+    """An optimizer defined by a rule for one parameter.
 
     A subclass declares ``numbers`` (options that are numbers, which a rule receives as scalars),
-    ``switches`` (those of them that come as ``None`` when they are zero, so that the rule can leave
-    out what they multiply), ``flags`` (options that become part of the program), `entries` and
-    `rule`.
+    ``switches`` (numbers that are passed as ``None`` if they are zero, so that the rule can omit
+    the terms that they multiply), ``flags`` (options that become part of the program), `entries`
+    and `rule`.
     """
 
     flags: ClassVar[tuple[str, ...]] = ()
@@ -75,15 +75,15 @@ class RuleOptimizer(Optimizer):
         """One step for one parameter, on arrays.
 
         Args:
-            param: The parameter, as `unpacked` gives it.
+            param: The parameter, as returned by `unpacked`.
             grad: Its gradient, already negated for ``maximize``.
             state: Its state by name.
-            hyper: The numbers of its group, as `number` gives them.
+            hyper: The numbers of its group, as returned by `number`.
             flags: The options that are part of the program; and ``"first"``, whether this is the
                 parameter's first step, and ``"dtype"``, its dtype.
 
         Returns:
-            The new parameter and its new state, of the same shapes; dtypes are seen to.
+            The new parameter and its new state, of the same shapes; dtypes are converted later.
         """
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class RuleOptimizer(Optimizer):
         """`rule` for a gradient that is a `RowGradient`.
 
         Raises:
-            RuntimeError: The optimizer takes dense gradients only.
+            RuntimeError: The optimizer supports only dense gradients.
         """
         raise RuntimeError(
             f"{cls.__name__} does not support sparse gradients, please consider SparseAdam or SGD "
@@ -102,11 +102,11 @@ class RuleOptimizer(Optimizer):
         )
 
     def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
-        """The state that ``param`` needs under the options of ``group``, as it starts."""
+        """The initial state of ``param`` under the options of ``group``."""
         return {}
 
     def first_step_differs(self, group: dict[str, Any]) -> bool:
-        """Whether the rule looks at ``flags["first"]``, at the price of a second program."""
+        """Whether the rule reads ``flags["first"]``, which costs a second program."""
         return False
 
     def _prepare(self) -> None:
@@ -126,7 +126,8 @@ class RuleOptimizer(Optimizer):
             return {}
         entries = self.entries(param, group)
         if entries != self.entries(param, {**group, "lr": float(group["lr"]) + 1}):
-            # A scheduler may change the rate until the first step, which the state starts from.
+            # A scheduler may change the rate, on which the initial state depends, until the first
+            # step.
             return {}
         return {name: _start(each, param) for name, each in entries.items()}
 
@@ -134,7 +135,7 @@ class RuleOptimizer(Optimizer):
         """Update all parameters that have a gradient.
 
         Args:
-            closure: Computes the loss again, with gradients, and returns it.
+            closure: Recomputes the loss, with gradients, and returns it.
 
         Returns:
             The loss, if there is a closure.
@@ -179,13 +180,13 @@ class RuleOptimizer(Optimizer):
         return loss
 
     def _has_begun(self) -> None:
-        """Let the next step be no parameter's first."""
+        """Mark every parameter's first step as done."""
         if self._starting:
             self._starting.clear()
             self._structure.change()
 
     def _run_where_they_are(self, positions: list[int], grads: list[Any]) -> None:
-        """Step parameters that are no longer together on the devices of their program."""
+        """Update parameters that are no longer together on the devices of their program."""
         self._programs_version = -1
         chosen = set(positions)
         given = tuple(i in chosen for i in range(len(grads)))
@@ -199,11 +200,11 @@ class RuleOptimizer(Optimizer):
         self._all_params = [
             param for group in self.param_groups for param in dict.__getitem__(group, "params")
         ]
-        # Last, since an interrupt may come before.
+        # Last, since an interrupt may arrive before.
         self._programs_version = version
 
     def _make_programs(self, given: tuple[bool, ...]) -> list[tuple[StepProgram, list[int]]]:
-        """The programs of a step, one for each set of devices, and which parameters they take."""
+        """The programs of a step, one for each set of devices, with their parameters."""
         by_place: dict[Any, list[tuple[int, int, Tensor]]] = {}
         met: Counter[int] = Counter()
         position = 0
@@ -214,7 +215,7 @@ class RuleOptimizer(Optimizer):
                     self._make_state(param, options)
                     place = place_of(param)
                     if place is not None:
-                        # A parameter that occurs twice is updated twice, the second time later.
+                        # A parameter that occurs twice is updated twice, in sequence.
                         key = place, met[id(param)]
                         by_place.setdefault(key, []).append((position, number, param))
                         met[id(param)] += 1
@@ -246,7 +247,7 @@ class RuleOptimizer(Optimizer):
         ]
 
     def _make_state(self, param: Tensor, options: dict[str, Any]) -> None:
-        """Start the missing entries of a parameter's state."""
+        """Create the missing entries of a parameter's state."""
         entries = self.entries(param, options)
         if not entries:
             return
@@ -262,12 +263,12 @@ class RuleOptimizer(Optimizer):
                 state[name] = _start(entry._replace(fill=value), param)
 
     def _snapshot(self) -> Any:
-        """The assumptions of a compiled step, in a form that compares."""
+        """The assumptions of a compiled step, in a comparable form."""
         groups = []
         for group in self.param_groups:
             options = dict(group)
             flags = [options.get(name) for name in (*self.flags, "maximize")]
-            # A group that another dictionary has replaced has another Cell.
+            # A group that was replaced by another dictionary has another Cell.
             groups.append(
                 (
                     Same(group.cell),

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops.placement import inside
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.indices.placement import inside
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.fused import Fused, by_kernel
 from flambeau.optim.optimizer import Parameters
@@ -30,7 +30,7 @@ def _kernel(hyper: Named, flags: Named) -> Fused | None:
 
 
 class SGD(RuleOptimizer):
-    """Stochastic gradient descent, with momentum if wished.
+    """Stochastic gradient descent, optionally with momentum.
 
     With gradient g, parameter θ, weight decay λ, momentum μ, dampening τ and learning rate γ:
 
@@ -49,10 +49,10 @@ class SGD(RuleOptimizer):
         dampening: Dampening of the momentum.
         weight_decay: L2 penalty.
         nesterov: Use Nesterov's momentum.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
         foreach: Accepted; all parameters are always updated in one program.
         differentiable: Record the step on the tape.
-        fused: As ``foreach``.
+        fused: Like ``foreach``.
 
     Raises:
         ValueError: A number is negative, or ``nesterov`` without momentum or with dampening.
@@ -103,7 +103,7 @@ class SGD(RuleOptimizer):
     def sparse_rule(
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:
-        """One step that touches some rows only, unless momentum or weight decay change all."""
+        """One step that changes only some rows, unless momentum or weight decay changes all."""
         rows = inside(grad.rows, param.shape[0])
         if hyper["momentum"] is None and hyper["weight_decay"] is None:
             return param.at[rows].add(-hyper["lr"] * grad.values, mode="drop"), {}
@@ -111,7 +111,7 @@ class SGD(RuleOptimizer):
         return cls.rule(param, whole, state, hyper, flags)
 
     def first_step_differs(self, group: Named) -> bool:
-        """With dampening, which the first gradient escapes."""
+        """True with dampening, which does not apply to the first gradient."""
         return isinstance(group["dampening"], Tensor) or group["dampening"] != 0
 
     def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops.placement import inside
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.indices.placement import inside
 from flambeau.optim.checks import check_betas, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -18,7 +18,7 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(RuleOptimizer):
-    """Adam that changes only the rows in a sparse gradient, and their averages.
+    """Adam that changes only the rows of a sparse gradient, and their averages.
 
     With gradient g of a row θ, learning rate γ and t counting the steps:
 
@@ -33,7 +33,7 @@ class SparseAdam(RuleOptimizer):
         lr: Learning rate.
         betas: Decay rates of the averages.
         eps: Added to the root of the average square.
-        maximize: Go up the gradient instead of down.
+        maximize: Maximize the objective instead of minimizing it.
 
     Raises:
         ValueError: A number is out of its range, or a parameter is sparse.
@@ -77,7 +77,7 @@ class SparseAdam(RuleOptimizer):
     def rule(
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:
-        """Fail: the gradient is dense."""
+        """Raise an error: the gradient is dense."""
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead; embeddings "
             "give sparse ones with sparse=True"
@@ -107,7 +107,7 @@ class SparseAdam(RuleOptimizer):
 
 
 def _summed(rows: Any, values: Any, count: int) -> tuple[Any, Any]:
-    """Each row once, with the sum of its values, and then ``count`` in the places that are left."""
+    """Each row once, with the sum of its values; unused places hold ``count``."""
     order = jnp.argsort(rows)
     ordered = rows[order]
     is_new = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])[: rows.shape[0]]

@@ -1,4 +1,4 @@
-"""An optimizer's step on parameters and a state that it is lent."""
+"""An optimizer's step on temporarily swapped parameters and state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.groups import OptimizerState
 from flambeau.optim.optimizer import Optimizer
 
@@ -19,16 +19,16 @@ def swap_in_optimizer_params_and_state(
     swapin_parameters: Mapping[str, Tensor],
     swapin_optim_state: Mapping[str, Any],
 ) -> Iterator[None]:
-    """Within the block, the optimizer has other parameters and another state.
+    """Inside the block, the optimizer has other parameters and another state.
 
-    Unlike after ``load_state_dict``, ``step()`` changes the parameters given, and what it writes to
-    the tensors of the state given stays there. Afterwards the optimizer is as it was before.
+    Unlike after ``load_state_dict``, ``step()`` writes to the given parameters and to the tensors
+    of the given state. Afterwards the optimizer is unchanged.
 
     Args:
-        optimizer: One that has stepped, or loaded a state.
-        swapin_parameters: As many as the optimizer's, in their order.
-        swapin_optim_state: Of the form of ``optimizer.state_dict()``. Tensors that a step adds to
-            it are lost.
+        optimizer: The optimizer, which must have stepped or loaded a state.
+        swapin_parameters: The new parameters, in the order of the optimizer's.
+        swapin_optim_state: The new state, in the form of ``optimizer.state_dict()``. Tensors that a
+            step adds to it are lost.
 
     Raises:
         RuntimeError: The optimizer has no state yet, or the groups, the options or the parameters
@@ -79,7 +79,7 @@ def swap_in_optimizer_params_and_state(
 def _checked(
     optimizer: Optimizer, parameters: list[Tensor], state_dict: Mapping[str, Any]
 ) -> list[tuple[list[Tensor], dict[str, Any]]]:
-    """For each group of the optimizer, the parameters and the options that it is lent."""
+    """For each group of the optimizer, the swapped parameters and options."""
     if not optimizer.state:
         raise RuntimeError(
             "swap_in_optimizer_params_and_state() needs an optimizer that has a state; let it step "

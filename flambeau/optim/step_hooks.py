@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.handle import RemovableHandle
+from flambeau.core.support.handle import RemovableHandle
+from flambeau.core.support.tracebacks import trim
 from flambeau.nn.registry import HookRegistry
 
 __all__ = ["register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -31,7 +32,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., None]) -> RemovableHan
 def registered(
     hooks: HookRegistry, hook: Callable[..., Any], prepend: bool = False
 ) -> RemovableHandle:
-    """The handle of a hook that was put last, or with ``prepend`` first."""
+    """The handle of a hook that is appended, or with ``prepend`` put first."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:
@@ -40,29 +41,39 @@ def registered(
 
 
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` with the hooks of the optimizer and of all optimizers around it."""
+    """``step`` surrounded by the hooks of the optimizer and of all optimizers."""
 
     @functools.wraps(step)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._opt_called is False:
             self._opt_called = True
-        if not (
-            self._optimizer_step_pre_hooks
-            or self._optimizer_step_post_hooks
-            or _global_optimizer_pre_hooks
-            or _global_optimizer_post_hooks
-        ):
-            return step(self, *args, **kwargs)
-        # A step that calls its superclass's is one step.
-        if self._in_step:
-            return step(self, *args, **kwargs)
-        self._in_step = True
         try:
-            return _run_hooked(step, self, (self, *args), kwargs)
-        finally:
-            self._in_step = False
+            return _run_step(step, self, args, kwargs)
+        except Exception as error:
+            trim(error)
+            raise
 
     return hooked
+
+
+def _run_step(
+    step: Callable[..., Any], optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a step with its hooks; the profiler replaces this function while it runs."""
+    is_hooked = (
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or _global_optimizer_pre_hooks
+        or _global_optimizer_post_hooks
+    )
+    # A step that calls its superclass's step is one step.
+    if not is_hooked or optimizer._in_step:
+        return step(optimizer, *args, **kwargs)
+    optimizer._in_step = True
+    try:
+        return _run_hooked(step, optimizer, (optimizer, *args), kwargs)
+    finally:
+        optimizer._in_step = False
 
 
 def _run_hooked(

@@ -1,4 +1,4 @@
-"""The program of a step: all parameters through their rule in one compiled call."""
+"""The program of a step: the rule for all parameters in one compiled call."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from typing import Any, NamedTuple, cast
 import jax
 from jax.core import Tracer
 
-from flambeau.core import companions, dispatch, donation, finishing
-from flambeau.core.absent import is_without_elements
-from flambeau.core.attributes import handle_on
-from flambeau.core.cell import Cell, is_abstract
-from flambeau.core.donation import owned
+from flambeau.core.devices import donation
+from flambeau.core.devices.donation import owned
 from flambeau.core.fusion.closing import OtherStepError
 from flambeau.core.fusion.sequence import Fusible
 from flambeau.core.fusion.stream import here
-from flambeau.core.gears import settings as gears
-from flambeau.core.kernel import Kernel
-from flambeau.core.modes import enable_grad
-from flambeau.core.programs import compiled, unwatched
-from flambeau.core.tensor import Tensor
-from flambeau.core.writing import put
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.operators import companions, dispatch
+from flambeau.core.operators.writing import put
+from flambeau.core.programs import finishing
+from flambeau.core.programs.absent import is_without_elements
+from flambeau.core.programs.compiled import compiled, unwatched
+from flambeau.core.programs.gears import settings as gears
+from flambeau.core.support.modes import enable_grad
+from flambeau.core.values.attributes import handle_on
+from flambeau.core.values.cell import Cell, is_abstract
+from flambeau.core.values.tensor import Tensor
 from flambeau.optim.fused import Member, in_one_pass
 from flambeau.optim.groups import Layout, ParameterGroup, pick
 from flambeau.optim.precision import packed, unpacked
 
 
 class RowGradient(NamedTuple):
-    """A gradient that has some rows only, as arrays.
+    """A gradient with some rows only, as arrays.
 
     Attributes:
-        rows: Which rows, perhaps some more than once.
-        values: The gradient of each; those of one row add up.
+        rows: The indices of the rows, possibly with repetitions.
+        values: The gradient of each; repeated rows are summed.
     """
 
     rows: Any
@@ -46,7 +48,7 @@ class GroupSpec(NamedTuple):
     Attributes:
         rule: The rule of its optimizer.
         flags: The options that are part of the program.
-        layout: Where its numbers stand.
+        layout: The places of its numbers.
         members: For each parameter the names of its state, and whether this is its first step.
     """
 
@@ -80,11 +82,12 @@ def update(
     new_params: list[Any] = []
     new_states: list[Any] = []
     left = iter(states)
-    # Parameters of one shape share one trace of their rule; XLA sees it in place of each call.
+    # Parameters of one shape share one trace of their rule, which XLA inlines at each call.
     update_one = jax.jit(_update_one, static_argnums=(0, 1))
     for spec, vector in zip(specs, vectors, strict=True):
         hyper = pick(spec.layout, vector, tensors)
-        tensors = tensors[_count_tensors(spec.layout) :]
+        places = jax.tree.leaves(dict(spec.layout))
+        tensors = tensors[sum(each < 0 for each in places) :]
         members = []
         for names, first in spec.members:
             i = len(new_params) + len(members)
@@ -93,7 +96,8 @@ def update(
             members.append(Member(facts, params[i], grads[i], state))
         stepped = in_one_pass(spec.rule, _update_one, members, hyper)
         for i, member in enumerate(members):
-            param, state = stepped.get(i) or update_one(spec.rule, *member, hyper)
+            with jax.disable_jit(False):
+                param, state = stepped.get(i) or update_one(spec.rule, *member, hyper)
             new_params.append(param)
             new_states += [state[name] for name in member.state]
     return new_params, new_states
@@ -118,18 +122,12 @@ def _update_one(
 
 
 def _gradient_of(grad: Tensor) -> Any:
-    """The array of a gradient, or of a sparse one its rows."""
+    """The array of a gradient, or the rows of a sparse one."""
     if not grad.is_sparse:
         return grad._read()
     if grad.sparse_dim() != 1:
         return grad.to_dense()._read()
     return RowGradient(grad._indices()._read()[0], grad._values()._read())
-
-
-def _count_tensors(place: Any) -> int:
-    if isinstance(place, tuple):
-        return sum(map(_count_tensors, place))
-    return isinstance(place, int) and place < 0
 
 
 @functools.lru_cache(maxsize=256)
@@ -140,23 +138,23 @@ def _fusible(specs: tuple[GroupSpec, ...]) -> Fusible:
 
 
 def _as_before(params: list[Any], grads: list[Any], states: list[Any], *numbers: Any) -> Any:
-    """The placement of new parameters and state: that of the old ones."""
+    """New parameters and state with the sharding of the old ones."""
     return params, states
 
 
 def _cells_of(tensors: list[Tensor]) -> list[Cell]:
-    """The Cells of ``tensors``; of a view, one that holds its elements alone."""
+    """The Cells of ``tensors``; for a view, a Cell that holds only its elements."""
     return [each._cell if each._view is None else Cell(each._read()) for each in tensors]
 
 
 def has_elements(tensor: Tensor) -> bool:
-    """Whether there is anything to compute with: ``tensor`` is not, or was not, on meta."""
+    """Whether there is anything to compute: ``tensor`` is not on meta, or was not."""
     array = tensor._values()._cell.array if tensor.is_sparse else tensor._cell.array
     return not (is_abstract(array) or is_without_elements(array))
 
 
 def place_of(tensor: Tensor) -> Any:
-    """The devices that hold ``tensor``; ``None`` on meta, where there is nothing to compute."""
+    """The devices of ``tensor``; ``None`` on meta, where there is nothing to compute."""
     tensor = tensor._values() if tensor.is_sparse else tensor
     array = tensor._cell.array
     if isinstance(array, Tracer):
@@ -167,7 +165,7 @@ def place_of(tensor: Tensor) -> Any:
 
 
 class StepProgram:
-    """A program and the tensors that go through it.
+    """A program and the tensors that it updates.
 
     Args:
         specs: The structure of the groups.
@@ -193,7 +191,7 @@ class StepProgram:
         self.fusible: Fusible = _fusible(specs)
         self.compiled: Any = self.fusible.fast
         self.kernel: Kernel | None = None
-        #: Called when a step has been written: what belongs to it besides tensors.
+        #: Called after a step was written, for the work besides tensors.
         self.ends: Callable[[], None] | None = None
 
     def run(self, grads: list[Tensor]) -> None:
@@ -210,15 +208,15 @@ class StepProgram:
         here.stream.close(self.fusible, closing)
 
     def _given(self, grads: list[Tensor]) -> tuple[list[Any], ...]:
-        """The Cells that a step writes, and the arrays that it reads besides.
+        """The Cells that a step writes, and the other arrays that it reads.
 
-        These are gradients, which may be parameters too, and numbers.
+        The arrays are gradients, which may be parameters too, and numbers.
         """
         cells = _cells_of(self.params) + _cells_of(self.states)
         try:
             arrays = [g._cell.array if g._view is None else g._read() for g in grads]
         except NotImplementedError:
-            # A sparse one has no Cell.
+            # A sparse tensor has no Cell.
             arrays = [*map(_gradient_of, grads)]
         vectors = [cell.array for cell in self.cells]
         return cells, arrays, vectors, [*map(self._number, self.tensors)]
@@ -239,7 +237,7 @@ class StepProgram:
         finishing.run(program, cells, arrange, write)
 
     def _number(self, tensor: Tensor) -> Any:
-        """The array of a number, beside the parameters."""
+        """The array of a number, on the device of the parameters."""
         array = tensor._read()
         target = companions.place_of(self.params[0]._cell.array) if self.params else None
         if target in (None, companions.place_of(array)) or array.ndim:
@@ -281,7 +279,7 @@ class StepProgram:
                 tensor._store(array)
 
     def run_recorded(self, grads: list[Tensor]) -> None:
-        """One step that goes on the tape, so that gradients flow through it."""
+        """One step that is recorded on the tape, so that gradients flow through it."""
         if self.kernel is None:
             self.kernel = Kernel(self._flat_update, "step", "OptimizerStepBackward0")
         changed = [*self.params, *self.states]

@@ -1,4 +1,4 @@
-"""Averages of a model's weights over training: equal weights, or exponentially falling ones."""
+"""Averages of a model's weights over training: equally or exponentially weighted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.programs import compiled
-from flambeau.core.tensor import Tensor
-from flambeau.core.writing import all_or_none, store_all
+from flambeau.core.operators.writing import all_or_none, store_all
+from flambeau.core.programs.compiled import compiled
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.ops import tensor, where
@@ -40,7 +40,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Tensors, Tensors, An
     Floating and complex tensors are updated in one dispatch.
 
     Args:
-        decay: How much of the old average is kept.
+        decay: The share of the old average.
 
     Raises:
         ValueError: ``decay`` is not between 0 and 1.
@@ -53,7 +53,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Tensors, Tensors, An
         if first.is_floating_point() or first.is_complex():
             _update(_ema, ema_param_list, current_param_list, decay)
             return
-        # An average of counters is cut to an integer. So the operators round one by one as in
+        # The average of integer counters is truncated. So the operators round one by one as in
         # PyTorch: a program would fuse the product and the sum, and some counters would be 1 less.
         for average, value in zip(ema_param_list, current_param_list, strict=True):
             average.copy_(one(average, value, None))
@@ -62,7 +62,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Tensors, Tensors, An
 
 
 def get_swa_multi_avg_fn() -> Callable[[Tensors, Tensors, Any], None]:
-    """A function that takes values into an average of equal weights: a ← a + (x − a) / (n + 1).
+    """A function that adds values to an equally weighted average: a ← a + (x − a) / (n + 1).
 
     All are updated in one dispatch.
     """
@@ -76,10 +76,10 @@ def get_swa_multi_avg_fn() -> Callable[[Tensors, Tensors, Any], None]:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """A function that gives decay · average + (1 − decay) · value.
+    """A function that returns decay · average + (1 − decay) · value.
 
     Args:
-        decay: How much of the old average is kept.
+        decay: The share of the old average.
 
     Raises:
         ValueError: ``decay`` is not between 0 and 1.
@@ -94,7 +94,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tens
 
 
 def get_swa_avg_fn() -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """A function that gives average + (value − average) / (n + 1)."""
+    """A function that returns average + (value − average) / (n + 1)."""
 
     @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Tensor:
@@ -130,7 +130,7 @@ def _moved(formula: Callable[[Any, Any], Any], average: Any, value: Any) -> Any:
 
 @compiled
 def _swa_from_the_first(averages: list[Any], values: list[Any], count: Any) -> list[Any]:
-    """`_swa`, whose first average is the value itself, to the last bit."""
+    """`_swa` whose first average equals the value exactly."""
     return [
         jnp.where(count == 0, value.astype(average.dtype), moved)
         for average, value, moved in zip(
@@ -154,16 +154,16 @@ def _update(function: Any, averages: Tensors, values: Tensors, number: Any) -> N
 class AveragedModel(Module):
     """A copy of a model that holds an average of its weights.
 
-    Call `update_parameters` with the model after every step, or epoch, that is to be averaged; the
-    averages of equal weights are Izmailov et al., *Averaging Weights Leads to Wider Optima and
+    Call `update_parameters` with the model after every step, or epoch, to include in the average.
+    For equally weighted averages see Izmailov et al., *Averaging Weights Leads to Wider Optima and
     Better Generalization* (2018).
 
     Args:
         model: The model; it is copied.
-        device: Where the copy goes.
-        avg_fn: Gives the new average of one tensor, of ``(average, value, count)``; by default
-            `get_swa_avg_fn`'s.
-        multi_avg_fn: Updates in place the averages of all tensors of one device and dtype, of
+        device: The device of the copy.
+        avg_fn: Returns the new average of one tensor, from ``(average, value, count)``; by default
+            the result of `get_swa_avg_fn`.
+        multi_avg_fn: Updates in place the averages of all tensors of one device and dtype, from
             ``(averages, values, count)``.
         use_buffers: Average buffers too, instead of copying them.
 
@@ -206,13 +206,13 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the weights of ``model`` into the average.
+        """Add the weights of ``model`` to the average.
 
         Args:
             model: The model, of the same structure.
 
         Raises:
-            RuntimeError: A weight has another shape than its average. Nothing has changed then.
+            RuntimeError: A weight has another shape than its average. Nothing is changed then.
         """
         if modes.trace is not None:
             for module in (*self.modules(), *model.modules()):
@@ -258,7 +258,7 @@ class AveragedModel(Module):
     def _average_with(
         self, update: Callable[[Tensors, Tensors, Any], None], averages: Tensors, values: Tensors
     ) -> None:
-        """Update by a user's function, which does not see the first values."""
+        """Update by a user's function, which is not called for the first values."""
         count = self.n_averaged.to(averages[0].device)
         if modes.trace is None:
             if count == 0:
@@ -282,7 +282,7 @@ def _check_shapes(averages: Tensors, values: Tensors) -> None:
 
 
 def _by_kind(averages: Tensors, values: Tensors) -> list[tuple[list[Tensor], list[Tensor]]]:
-    """The tensors of each device and dtype together."""
+    """The tensors grouped by device and dtype."""
     kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
     for average, value in zip(averages, values, strict=True):
         mine, others = kinds.setdefault((average.device, average.dtype), ([], []))
@@ -293,14 +293,14 @@ def _by_kind(averages: Tensors, values: Tensors) -> list[tuple[list[Tensor], lis
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of the batch normalizations in ``model`` again.
+    """Recompute the running statistics of the batch normalizations in ``model``.
 
-    Needed for an averaged model, which has no statistics of its own.
+    Necessary for an averaged model, which has no valid statistics.
 
     Args:
-        loader: Gives batches: tensors, or sequences whose first member is one.
-        model: The model; it is run in training mode, on each batch once.
-        device: Where the batches are moved.
+        loader: Yields batches: tensors, or sequences whose first member is a tensor.
+        model: The model, which is run in training mode once on each batch.
+        device: The device to which the batches are moved.
     """
     momenta = {
         module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)
@@ -325,18 +325,18 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """The rate goes from where it is to ``swa_lr``, and stays there.
+    """The rate changes from its present value to ``swa_lr``, and stays there.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         swa_lr: The final rate, for all groups or one for each.
-        anneal_epochs: Over how many epochs.
+        anneal_epochs: The number of epochs of the change.
         anneal_strategy: ``"cos"`` or ``"linear"``.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
-        ValueError: The strategy is unknown, ``anneal_epochs`` is no integer of at least 0, or the
-            number of rates is not that of the groups.
+        ValueError: The strategy is unknown, ``anneal_epochs`` is not an integer of at least 0, or
+            the number of rates is not that of the groups.
     """
 
     def __init__(
@@ -364,7 +364,7 @@ class SWALR(LRScheduler):
         return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
 
     def get_lr(self) -> list[Rate]:
-        """The rates one step further from where they came from to where they go."""
+        """The rates one step further from their initial to their final value."""
         self._warn_outside_step()
         epochs = self._step_count - 1
         if self.anneal_epochs == 0:
@@ -373,7 +373,8 @@ class SWALR(LRScheduler):
         rates = []
         for group in self.optimizer.param_groups:
             final = group["swa_lr"]
-            # Another scheduler may have moved the rate: take where it came from to have moved, too.
+            # Another scheduler may have changed the rate: assume that the initial value changed
+            # too.
             start = final if before == 1 else (group["lr"] - before * final) / (1 - before)
             rates.append(final * now + start * (1 - now))
         return rates

@@ -1,8 +1,8 @@
-"""Time by operation: `torch.profiler`.
+"""Profiling by operation: `torch.profiler`.
 
-Operators, nodes of backward, compiled functions and steps of optimizers are recorded by the clock
-of the process. Each is waited for, so that its time is its own; the whole takes longer than without
-a profiler. `jax.profiler.trace` records what runs inside XLA's programs.
+Operators, backward nodes, compiled functions and optimizer steps are timed on the host. The
+profiler waits for each of them to attribute the time correctly, so the whole takes longer than
+without it. `jax.profiler.trace` records the operations inside XLA's programs.
 
 >>> import flambeau
 >>> from flambeau.profiler import profile, record_function

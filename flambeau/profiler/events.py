@@ -1,4 +1,4 @@
-"""The events of a profile, summed by name, as a table, and as a file for Perfetto."""
+"""The events of a profile, averages by name, tables, and trace files for Perfetto."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from flambeau.profiler import text
+
 _NANOSECONDS = 1000.0
 
 
@@ -17,17 +19,20 @@ class FunctionEvent:
     """One call.
 
     Attributes:
-        name: What was called.
-        start: When it began, in nanoseconds.
-        end: When its results were there.
-        dispatched: When the call had returned, and what was left was waiting for a device.
-        thread: The thread that called.
-        cpu_parent: The call that it was a part of.
-        cpu_children: The calls that were a part of it.
-        input_shapes: The shapes of its tensors, if they were asked for.
-        memory: The bytes of its results, if they were asked for.
-        flops: The floating-point operations, if they were asked for and are known.
-        category: The kind: an operator, a range, a step.
+        name: The name of the operation.
+        start: The start time, in nanoseconds.
+        end: The time at which its results were ready.
+        dispatched: The time at which the call returned; the rest is waiting for a device.
+        thread: The thread of the call.
+        cpu_parent: The enclosing call.
+        cpu_children: The calls nested in it.
+        input_shapes: The shapes of its tensors, if recorded.
+        memory: The bytes of its results, if recorded.
+        flops: The floating-point operations, if recorded and known.
+        category: The kind: an operator, a module, a range, a step.
+        module: The class of the module, if it is a module's call.
+        owner: The path of the module, or the name of the range, that its time belongs to, if any.
+        is_backward: Whether it is a backward node, or runs inside one.
     """
 
     name: str
@@ -41,33 +46,36 @@ class FunctionEvent:
     input_shapes: list[list[int]] = dataclasses.field(default_factory=list)
     memory: int = 0
     flops: int = 0
+    module: str = ""
+    owner: str = ""
+    is_backward: bool = False
 
     @property
     def key(self) -> str:
-        """The name, by which events are averaged."""
+        """The name by which events are averaged."""
         return self.name
 
     count = 1
 
     @property
     def device_time_total(self) -> float:
-        """Microseconds of waiting for a device other than the CPU, those of its parts included."""
+        """Microseconds of waiting for a device other than the CPU, including nested calls."""
         own = (self.end - self.dispatched) / _NANOSECONDS if self.dispatched else 0.0
         return own + sum(each.device_time_total for each in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:
-        """The same without its parts."""
+        """Like `device_time_total`, without nested calls."""
         return (self.end - self.dispatched) / _NANOSECONDS if self.dispatched else 0.0
 
     @property
     def cpu_time_total(self) -> float:
-        """Microseconds from its beginning to its end, without waiting for a device."""
+        """Microseconds from start to end, without waiting for a device."""
         return (self.end - self.start) / _NANOSECONDS - self.device_time_total
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The same without its parts."""
+        """Like `cpu_time_total`, without nested calls."""
         return self.cpu_time_total - sum(each.cpu_time_total for each in self.cpu_children)
 
     cpu_time = cpu_time_total
@@ -79,7 +87,7 @@ class FunctionEvent:
 
 @dataclasses.dataclass(eq=False)
 class FunctionEventAvg:
-    """All calls of one name, or of one name and the same shapes; times are in microseconds."""
+    """The average of all calls with one name, or one name and shapes; times are in microseconds."""
 
     key: str
     count: int = 0
@@ -102,7 +110,7 @@ class FunctionEventAvg:
         return self.device_time_total / max(self.count, 1)
 
     def add(self, event: Any) -> FunctionEventAvg:
-        """Count a call, or the calls of another sum."""
+        """Add a call, or another average."""
         self.count += event.count
         self.cpu_time_total += event.cpu_time_total
         self.self_cpu_time_total += event.self_cpu_time_total
@@ -123,18 +131,18 @@ class FunctionEventAvg:
 
 
 class EventList(list[Any]):
-    """Calls, or sums of them."""
+    """A list of calls or averages."""
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds in all calls."""
+        """Total microseconds of all calls."""
         return sum(each.self_cpu_time_total for each in self)
 
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:  # fmt: skip
-        """The calls summed by their names, and by the shapes of their inputs if that is asked."""
+        """Averages by name, or by name and input shapes."""
         sums: dict[Any, FunctionEventAvg] = {}
         for event in self:
             shapes = str(event.input_shapes) if group_by_input_shapes else ""
@@ -144,7 +152,7 @@ class EventList(list[Any]):
         return EventList(sums.values())
 
     def total_average(self) -> FunctionEventAvg:
-        """All of it as one sum."""
+        """All calls as one average."""
         total = FunctionEventAvg("Total")
         for each in self:
             total.add(each)
@@ -159,14 +167,15 @@ class EventList(list[Any]):
         """The events as a table.
 
         Args:
-            sort_by: An attribute, such as ``"self_cpu_time_total"``, the greatest first.
-            row_limit: How many rows at most; -1 for all.
-            max_src_column_width: Accepted for PyTorch's sake.
-            max_name_column_width: How many letters of a name at most.
-            max_shapes_column_width: How many of shapes.
+            sort_by: The attribute to sort by in descending order, such as
+                ``"self_cpu_time_total"``.
+            row_limit: The maximum number of rows; -1 for all.
+            max_src_column_width: Accepted for compatibility.
+            max_name_column_width: The maximum width of names.
+            max_shapes_column_width: The maximum width of shapes.
             header: A line above the table.
-            top_level_events_only: Only calls that are a part of no other.
-            time_unit: ``"us"``, ``"ms"`` or ``"s"``; by default what suits each time.
+            top_level_events_only: Only calls that are not nested.
+            time_unit: ``"us"``, ``"ms"`` or ``"s"``; by default chosen for each time.
         """
         events = [
             each
@@ -193,12 +202,12 @@ class EventList(list[Any]):
         return self.table()
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Write a file that Perfetto and Chrome's tracing page show."""
+        """Write a trace file for Perfetto and Chrome's tracing page."""
         write_trace(path, self, {})
 
 
 def _attribute(name: str) -> str:
-    """The name of an attribute of today for one of older programs."""
+    """The current name of an attribute that was renamed."""
     return name.replace("cuda_", "device_")
 
 
@@ -221,7 +230,7 @@ def _columns(
         ]
     if total.cpu_memory_usage:
         memory = [getattr(e, "cpu_memory_usage", getattr(e, "memory", 0)) for e in rows]
-        columns.append(("Mem of results", [_bytes(each) for each in memory]))
+        columns.append(("Mem of results", [text.size(each) for each in memory]))
     columns.append(("# of Calls", [str(each.count) for each in rows]))
     if any(each.input_shapes for each in rows):
         shapes = [_cut(str(each.input_shapes), shapes_width) for each in rows]
@@ -256,15 +265,8 @@ def _time(microseconds: float, unit: str | None = None) -> str:
     return f"{microseconds / _UNITS[unit]:.3f}{unit}"
 
 
-def _bytes(count: int) -> str:
-    for power, unit in ((30, "GB"), (20, "MB"), (10, "KB")):
-        if abs(count) >= 1 << power:
-            return f"{count / (1 << power):.2f} {unit}"
-    return f"{count} B"
-
-
 def write_trace(path: Any, events: Iterable[FunctionEvent], metadata: dict[str, Any]) -> None:
-    """Write events in the format of Chrome's tracing page, compressed if ``path`` ends in .gz."""
+    """Write events in Chrome's trace format, compressed if ``path`` ends in .gz."""
     process = os.getpid()
     written = [
         {
@@ -286,6 +288,8 @@ def _arguments(event: FunctionEvent) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if event.input_shapes:
         found["Input Dims"] = event.input_shapes
+    if event.module:
+        found["Class"] = event.module
     if event.dispatched:
         found["Device wait (us)"] = event.self_device_time_total
     if event.memory:

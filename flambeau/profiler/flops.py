@@ -1,6 +1,6 @@
-"""Floating-point operations of operators, by formulas: a multiplication and an addition are two.
+"""Formulas for the floating-point operations of operators; a multiply-add counts as two.
 
-Only products are counted, as PyTorch does: matrices, convolutions, attention.
+Like PyTorch, only matrix products, convolutions and attention are counted.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
-#: The formulas, by the operators' names: of the inputs' shapes (None for no tensor), of the
-#: result's shape, and of the kernel's static arguments.
+#: The formulas by operator name: functions of the inputs' shapes (None for no tensor), the result's
+#: shape, and the kernel's static arguments.
 formulas: dict[str, Callable[..., float]] = {}
-# Which inputs are factors: the gradient of each is as much again.
+# The inputs that are factors: each one's gradient costs as much as the forward.
 _FACTORS: dict[str, tuple[int, ...]] = {}
 
 
 def formula(*names: str, factors: tuple[int, ...] = (0, 1)) -> Callable[[Any], Any]:
-    """A decorator for the formula of operators."""
+    """A decorator that registers an operator's formula."""
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
         for name in names:
@@ -31,7 +31,7 @@ def formula(*names: str, factors: tuple[int, ...] = (0, 1)) -> Callable[[Any], A
 
 
 def flops_of(kernel: Any, inputs: Any, result: Any) -> int:
-    """The operations of a kernel's forward; 0 if they are not counted."""
+    """The operations of a kernel's forward; 0 if there is no formula."""
     counted = formulas.get(kernel.name)
     if counted is None:
         return 0
@@ -41,10 +41,10 @@ def flops_of(kernel: Any, inputs: Any, result: Any) -> int:
 
 
 def backward_flops_of(node: Any, forward: int) -> int:
-    """The operations of a node of backward whose forward took ``forward``."""
+    """The operations of a backward node whose forward took ``forward``."""
     name = node.kernel.name
     if name == "scaled_dot_product_attention":
-        # The scores are computed again; then two gradients for each of the two products.
+        # The scores are recomputed; then each of the two products has two gradients.
         return forward * 5 // 2
     factors = _FACTORS.get(name, ())
     wanted = [i for i in factors if i < len(node.edges) and node.edges[i] is not None]
@@ -57,7 +57,7 @@ def _shape(value: Any) -> Shape | None:
 
 
 def _static(kernel: Any) -> tuple[Any, ...]:
-    """The arguments that an operator's kernel has bound."""
+    """The static arguments that are bound to an operator's kernel."""
     bound = getattr(kernel.function, "args", ())
     return bound[0] if bound and isinstance(bound[0], tuple) else ()
 
@@ -94,7 +94,7 @@ def _transposed(shapes: Any, result: Shape, static: Any) -> float:
 
 @formula("einsum", factors=(0, 1, 2, 3, 4, 5))
 def _einsum(shapes: Any, result: Shape, static: Any) -> float:
-    """Of products of two at a time, from the left."""
+    """The operations of pairwise contractions from left to right."""
     equation = next((each for each in static if isinstance(each, str)), "")
     operands = equation.replace(" ", "").partition("->")[0].split(",")
     if len(operands) != len(shapes) or "." in equation or len(operands) < 2:
@@ -119,7 +119,7 @@ def _attention(shapes: Any, result: Shape, static: Any) -> float:
 
 @formula("multi_head_attention", factors=(0, 3))
 def _multi_head(shapes: Any, result: Shape, static: Any) -> float:
-    """Of projections and of attention; the matrices are those among the inputs."""
+    """The operations of projections and attention; the matrices are among the inputs."""
     length, batch, width = shapes[0][0], shapes[0][1:-1], shapes[0][-1]
     source = shapes[1][0]
     rows, columns = math.prod(batch) * length, math.prod(batch) * source

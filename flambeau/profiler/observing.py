@@ -1,7 +1,7 @@
-"""Watching what runs: operators, nodes of backward, compiled functions.
+"""Observation of modules, operators, backward nodes, optimizer steps and compiled functions.
 
-Nothing looks for observers while there are none. The first one puts watching functions in the
-places of those that run things, the last one takes them away.
+There is no overhead without observers. The first observer replaces the functions that run
+operations by instrumented ones, and the last one restores them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,31 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from flambeau.compile.program import Program
-from flambeau.core import dispatch, engine, function_modes
-from flambeau.core.kernel import Kernel
-from flambeau.core.modes import modes
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.operators import dispatch, function_modes
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import engine
+from flambeau.nn import calling
+from flambeau.optim import step_hooks
 
 
 class Observer(Protocol):
-    """The observer that is told of everything that runs."""
+    """An observer of all operations that run.
+
+    Attributes:
+        sees_traces: Whether it observes operations that are being traced and do not run yet.
+    """
+
+    sees_traces: bool
 
     def around(self, kind: str, subject: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
-        """``compute()``, and whatever the observer does before and after.
+        """Run ``compute()``, with the observer's actions before and after it.
 
         Args:
-            kind: ``"operator"``, ``"backward"`` or ``"compiled"``.
-            subject: The kernel, the node or the program.
-            inputs: Its inputs; for a node, its cotangents.
-            compute: What runs it.
+            kind: ``"module"``, ``"operator"``, ``"backward"``, ``"optimizer"`` or ``"compiled"``.
+            subject: The module, the kernel, the node, the optimizer or the program.
+            inputs: The inputs of a module, a kernel or a program.
+            compute: The function that runs it.
         """
         ...
 
@@ -37,7 +46,7 @@ _lock = threading.Lock()
 
 
 def add(observer: Observer) -> None:
-    """Tell ``observer`` of what runs from now on, in all threads."""
+    """Register ``observer`` for all operations, in all threads."""
     with _lock:
         _observers.append(observer)
         if len(_observers) == 1:
@@ -45,7 +54,7 @@ def add(observer: Observer) -> None:
 
 
 def remove(observer: Observer) -> None:
-    """Tell it no longer."""
+    """Unregister it."""
     with _lock:
         _observers.remove(observer)
         if not _observers:
@@ -53,11 +62,9 @@ def remove(observer: Observer) -> None:
 
 
 def _around(kind: str, subject: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
-    # Traced operations do not run yet.
-    if modes.trace is not None:
-        return compute()
     for observer in tuple(_observers):
-        compute = _nested(observer, kind, subject, inputs, compute)
+        if modes.trace is None or observer.sees_traces:
+            compute = _nested(observer, kind, subject, inputs, compute)
     return compute()
 
 
@@ -69,6 +76,7 @@ def _nested(
 
 _run, _run_with_constants = dispatch.run, dispatch.run_with_constants
 _run_node, _run_on = engine.Backward._run_node, Program.run_on
+_call, _step = calling._call_with_hooks, step_hooks._run_step
 
 
 def _watched_run(kernel: Any, inputs: tuple[Any, ...]) -> Any:
@@ -89,10 +97,24 @@ def _watched_run_on(self: Any, leaves: Any, inputs: Any) -> Any:
     return _around("compiled", self, inputs, lambda: _run_on(self, leaves, inputs))
 
 
-# By name, what modules of flambeau have imported, and what watches it.
-_FUNCTIONS = {
+def _watched_call(module: Any, args: Any, kwargs: Any) -> Any:
+    inputs = (*args, *kwargs.values())
+    return _around("module", module, inputs, lambda: _call(module, args, kwargs))
+
+
+def _watched_step(step: Any, optimizer: Any, args: Any, kwargs: Any) -> Any:
+    return _around("optimizer", optimizer, (), lambda: _step(step, optimizer, args, kwargs))
+
+
+# The functions to replace in flambeau's modules, and their instrumented versions. They are private,
+# since programs compare public ones, such as `Module.__call__`, and hooks at each call.
+_FUNCTIONS: dict[str, tuple[Any, Any]] = {
     "run": (_run, _watched_run),
     "run_with_constants": (_run_with_constants, _watched_run_with_constants),
+    "_call_with_hooks": (_call, _watched_call),
+    # No class has this one, so no call of a module takes the fast path.
+    "_plain_call": (calling._plain_call, object()),
+    "_run_step": (_step, _watched_step),
 }
 _METHODS: list[tuple[Any, str, Any, Any]] = [
     (Kernel, "run", _run, _watched_run),
@@ -120,7 +142,7 @@ def _uninstall() -> None:
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:
-    """The globals of flambeau's modules, and what stands in them outside of function modes."""
+    """The globals of flambeau's modules, as they are outside of function modes."""
     here = __name__
     for name, module in list(sys.modules.items()):
         if name.startswith("flambeau.") and name != here and module is not None:

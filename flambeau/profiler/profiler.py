@@ -1,4 +1,4 @@
-"""`profile`, the schedules that it follows, and `record_function`."""
+"""`profile`, its schedules, and `record_function`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import jax
 
-from flambeau.core.modes import ContextDecorator
+from flambeau.core.support.modes import ContextDecorator
 from flambeau.profiler import recorder as _recording
 from flambeau.profiler.events import EventList, FunctionEvent, write_trace
 from flambeau.profiler.recorder import Recorder
 
 
 class ProfilerActivity(enum.Enum):
-    """A recording of the calls of this process, whatever device they compute on."""
+    """The activities of PyTorch's profiles; the calls of this process are recorded in any case."""
 
     CPU = 0
     XPU = 1
@@ -41,7 +41,7 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The activities to record: the CPU, and waiting for a GPU if there is one."""
+    """The supported activities: the CPU, and waiting for a GPU if there is one."""
     found = {ProfilerActivity.CPU}
     if jax.default_backend() == "gpu":
         found.add(ProfilerActivity.CUDA)
@@ -49,7 +49,7 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's library for profiles is there: it is not, and not needed."""
+    """Whether PyTorch's Kineto is available: never, and it is not needed."""
     return False
 
 
@@ -57,15 +57,15 @@ def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:  # fmt: skip
-    """The action for each step: wait, warm up, record, and again.
+    """A schedule that cycles through waiting, warm-up and recording.
 
     Args:
-        wait: How many steps nothing is done.
-        warmup: How many steps come right before those that are recorded.
-        active: How many steps are recorded.
-        repeat: How often; 0 for as long as there are steps.
-        skip_first: How many steps come before all this.
-        skip_first_wait: Whether the first round does not wait.
+        wait: The number of steps without action.
+        warmup: The number of steps directly before the recorded ones.
+        active: The number of recorded steps.
+        repeat: The number of cycles; 0 for no limit.
+        skip_first: The number of steps before the first cycle.
+        skip_first_wait: Whether the first cycle does not wait.
 
     Raises:
         AssertionError: A number is negative, or nothing would be recorded.
@@ -101,10 +101,10 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[Any], None]:
-    """For ``on_trace_ready``: write each trace into a folder, where TensorBoard finds it.
+    """A handler for ``on_trace_ready`` that writes traces to a folder for TensorBoard.
 
     Raises:
-        RuntimeError: The folder cannot be made.
+        RuntimeError: The folder cannot be created.
     """
 
     def write(recorded: Any) -> None:
@@ -120,24 +120,25 @@ def tensorboard_trace_handler(
 
 
 class profile:
-    """Records what runs in its block.
+    """A context manager that records the operations in its block.
 
     Args:
-        activities: Accepted for PyTorch's sake: the calls of the process are recorded, and for
-            devices other than the CPU how long they are waited for.
-        schedule: What to do at each step, from `schedule`; `step` says that one has ended. Without
-            a schedule the whole block is recorded.
+        activities: Accepted for compatibility: the calls of the process are recorded, and the time
+            of waiting for other devices than the CPU.
+        schedule: The action for each step, from `schedule`; `step` ends a step. Without a schedule
+            the whole block is recorded.
         on_trace_ready: Called with the profile when a recording ends.
-        record_shapes: Whether shapes of inputs are noted.
-        profile_memory: Whether the bytes of results are noted.
-        with_stack: Accepted for PyTorch's sake; stacks are not noted.
-        with_flops: Whether floating-point operations are counted (see `utils.flop_counter`).
-        with_modules: Accepted for PyTorch's sake.
-        experimental_config: Accepted for PyTorch's sake.
-        execution_trace_observer: Accepted for PyTorch's sake.
-        acc_events: Whether recordings of a schedule are kept together; else the last one is kept.
-        use_cuda: Accepted for PyTorch's sake.
-        custom_trace_id_callback: Accepted for PyTorch's sake.
+        record_shapes: Whether to record the shapes of inputs.
+        profile_memory: Whether to record the bytes of results.
+        with_stack: Accepted for compatibility; stacks are not recorded.
+        with_flops: Whether to count floating-point operations (see `utils.flop_counter`).
+        with_modules: Whether to record calls of modules, by their paths; see `flambeau.profile`.
+        experimental_config: Accepted for compatibility.
+        execution_trace_observer: Accepted for compatibility.
+        acc_events: Whether to accumulate the recordings of a schedule; else only the last one is
+            kept.
+        use_cuda: Accepted for compatibility.
+        custom_trace_id_callback: Accepted for compatibility.
     """
 
     schedule: Any
@@ -145,6 +146,7 @@ class profile:
     profile_memory: bool
     with_stack: bool
     with_flops: bool
+    with_modules: bool
     acc_events: bool
     step_num: int
 
@@ -166,6 +168,7 @@ class profile:
         self.on_trace_ready = on_trace_ready
         self.record_shapes, self.profile_memory = record_shapes, profile_memory
         self.with_stack, self.with_flops, self.acc_events = with_stack, with_flops, acc_events
+        self.with_modules = with_modules
         self.step_num = 0
         self.current_action = self.schedule(0)
         self._recorder: Recorder | None = None
@@ -183,18 +186,18 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begin with the first step."""
+        """Start the first step."""
         self._follow()
 
     def stop(self) -> None:
-        """End; what was recorded is handed to ``on_trace_ready``."""
+        """Stop; the recording is passed to ``on_trace_ready``."""
         was_recording = self._recorder is not None
         self._end()
         if was_recording and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
     def step(self) -> None:
-        """Say that a step has ended and the next one begins."""
+        """End a step and begin the next one."""
         before = self.current_action
         self.step_num += 1
         self.current_action = self.schedule(self.step_num)
@@ -211,7 +214,9 @@ class profile:
         if self.current_action not in _RECORDING:
             return
         if self._recorder is None:
-            self._recorder = Recorder(self.record_shapes, self.profile_memory, self.with_flops)
+            self._recorder = Recorder(
+                self.record_shapes, self.profile_memory, self.with_flops, self.with_modules
+            )
             self._recorder.start()
         if self._has_schedule:
             self._step = self._recorder.begin(f"ProfilerStep#{self.step_num}", "user_annotation")
@@ -231,7 +236,7 @@ class profile:
         self._recorder = None
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Go on or pause inside of the block."""
+        """Resume or pause inside the block."""
         if enable:
             self._follow()
         else:
@@ -242,22 +247,22 @@ class profile:
     # Results
 
     def events(self) -> EventList:
-        """The calls, in the order in which they began."""
+        """The calls, in order of their start."""
         return EventList(self._events)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:  # fmt: skip
-        """The calls, summed by names; see `EventList.table`."""
+        """The averages of calls by name; see `EventList.table`."""
         return self.events().key_averages(group_by_input_shape)
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Write a file that Perfetto and Chrome's tracing page show; ``.gz`` compresses it."""
+        """Write a trace file for Perfetto and Chrome's tracing page; ``.gz`` compresses it."""
         write_trace(path, self._events, self._metadata)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Stacks are not recorded.
+        """Refuse: stacks are not recorded.
 
         Raises:
             NotImplementedError: Always.
@@ -267,7 +272,7 @@ class profile:
         )
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Memory is XLA's, and not followed.
+        """Refuse: XLA's allocations are not recorded.
 
         Raises:
             NotImplementedError: Always.
@@ -277,11 +282,11 @@ class profile:
         )
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Write a text into traces."""
+        """Add a string to traces."""
         self._metadata[key] = str(value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Write a value, given as JSON, into traces."""
+        """Add a value, given as JSON, to traces."""
         import json
 
         self._metadata[key] = json.loads(value)
@@ -290,11 +295,11 @@ class profile:
 
 
 class record_function(ContextDecorator):
-    """A block, or a function, that a profile shows under a name.
+    """A context manager or decorator for a named range in a profile.
 
     Args:
         name: The name.
-        args: More text for it.
+        args: Further text for the range.
     """
 
     name: str
@@ -305,7 +310,7 @@ class record_function(ContextDecorator):
         self._open: tuple[Recorder, FunctionEvent] | None = None
 
     def clone(self) -> record_function:
-        """Another block of the same name."""
+        """A new range of the same name."""
         return record_function(self.name, self.args)
 
     def __enter__(self) -> record_function:

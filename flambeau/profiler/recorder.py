@@ -1,4 +1,4 @@
-"""Recording calls: when they begin, when their results are there, and what they are a part of."""
+"""Recording calls: their start, the time of their results, and their nesting."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 from jax.core import Tracer
 
-from flambeau.core.overrides import OverrideNeeded
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import OverrideNeeded
+from flambeau.core.programs.gears import gears
+from flambeau.core.values.tensor import Tensor
 from flambeau.profiler import observing
 from flambeau.profiler.events import FunctionEvent
 from flambeau.profiler.flops import flops_of
+from flambeau.profiler.paths import Paths
 
 
 class _Open(threading.local):
-    """The calls of a thread that have not ended, the innermost last."""
+    """The open calls of a thread, innermost last."""
 
     stack: tuple[FunctionEvent, ...] = ()
 
@@ -27,62 +30,65 @@ _open = _Open()
 
 
 class Recorder:
-    """Records what runs between `start` and `stop`, in all threads.
+    """Records the operations between `start` and `stop`, in all threads.
 
-    Each program is waited for, so that its time is its own.
+    It waits for each program, and no sequence of calls is fused, so that times are attributed
+    correctly.
 
     Args:
-        shapes: Whether the shapes of inputs are noted.
-        memory: Whether the sizes of results are noted.
-        flops: Whether floating-point operations are counted.
+        shapes: Whether to record the shapes of inputs.
+        memory: Whether to record the sizes of results.
+        flops: Whether to count floating-point operations.
+        modules: Whether to record calls of modules.
     """
+
+    sees_traces = False
 
     shapes: bool
     memory: bool
     flops: bool
+    modules: bool
 
-    def __init__(self, shapes: bool = False, memory: bool = False, flops: bool = False) -> None:
-        self.shapes, self.memory, self.flops = shapes, memory, flops
+    def __init__(
+        self, shapes: bool = False, memory: bool = False, flops: bool = False, modules: bool = False
+    ) -> None:
+        self.shapes, self.memory, self.flops, self.modules = shapes, memory, flops, modules
         self.events: list[FunctionEvent] = []
-        self._optimizer_hooks: list[Any] = []
+        self._paths = Paths()
+        # The owners of the nodes whose operators ran inside a module.
+        self._owners: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     def start(self) -> None:
-        """Begin."""
-        from flambeau.optim.optimizer import (
-            register_optimizer_step_post_hook,
-            register_optimizer_step_pre_hook,
-        )
-
+        """Start recording."""
+        # A fused sequence would compute the results of one call in another.
+        self._gears = gears(fuse=False)
         observing.add(self)
         _recorders.append(self)
-        steps: list[Any] = []
-
-        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            name = f"Optimizer.step#{type(optimizer).__name__}.step"
-            steps.append(self.begin(name, "user_annotation"))
-
-        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if steps:
-                self.finish(steps.pop())
-
-        self._optimizer_hooks = [
-            register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after),
-        ]  # fmt: skip
 
     def stop(self) -> None:
-        """End."""
-        for each in self._optimizer_hooks:
-            each.remove()
+        """Stop recording."""
         _recorders.remove(self)
         observing.remove(self)
+        self._gears.__exit__()
 
     def around(self, kind: str, subject: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
         """See `observing.Observer`."""
-        event = self.begin(_name(kind, subject), _CATEGORIES[kind])
+        if kind == "module":
+            return self._around_module(subject, compute) if self.modules else compute()
+        name = _name(kind, subject)
+        if kind == "optimizer" and _open.stack and _open.stack[-1].name == name:
+            # A step that calls its superclass's step is one step.
+            return compute()
+        event = self.begin(name, _CATEGORIES[kind])
+        if kind == "backward":
+            event.is_backward = True
+            event.owner = self._owners.get(subject) or event.owner or "(other backward nodes)"
+        elif kind == "compiled":
+            event.owner = event.owner or event.name
         try:
             result = compute()
         except OverrideNeeded:
-            # The arguments say what happens, and it will be seen when it does.
+            # The operation is being traced, and is recorded when it runs.
             self.abandon(event)
             raise
         except BaseException:
@@ -96,22 +102,43 @@ class Recorder:
             event.input_shapes = [_shape(each) for each in inputs]
         if self.memory:
             event.memory = sum(each.nbytes for each in results)
-        if self.flops and kind == "operator":
-            event.flops = flops_of(subject, inputs, result)
+        if kind == "operator":
+            self._note(event, subject, inputs, result)
         self.finish(event)
         return result
 
+    def _note(self, event: FunctionEvent, kernel: Any, inputs: Any, result: Any) -> None:
+        """Note the operations of an operator, and the module that its backward node belongs to."""
+        if self.flops:
+            event.flops = flops_of(kernel, inputs, result)
+        first = result[0] if isinstance(result, tuple | list) else result
+        if event.owner and getattr(first, "grad_fn", None) is not None:
+            self._owners[first.grad_fn] = event.owner
+
+    def _around_module(self, module: Any, compute: Callable[[], Any]) -> Any:
+        path = self._paths.enter(module)
+        event = self.begin(path, "module")
+        event.owner, event.module = path, type(module).__name__
+        try:
+            return compute()
+        finally:
+            self.finish(event)
+
     def begin(self, name: str, category: str) -> FunctionEvent:
-        """A call that begins now."""
+        """Open a call."""
         event = FunctionEvent(name, 0, threading.get_native_id(), category)
         if _open.stack:
             event.cpu_parent = _open.stack[-1]
+            event.owner = event.cpu_parent.owner
+            event.is_backward = event.cpu_parent.is_backward
+        elif category == "user_annotation":
+            event.owner = name
         _open.stack = (*_open.stack, event)
         event.start = time.perf_counter_ns()
         return event
 
     def finish(self, event: FunctionEvent) -> None:
-        """The call has ended."""
+        """Close a call."""
         event.end = time.perf_counter_ns()
         self.abandon(event)
         if event.cpu_parent is not None:
@@ -119,28 +146,33 @@ class Recorder:
         self.events.append(event)
 
     def abandon(self, event: FunctionEvent) -> None:
-        """The call is none, or has ended."""
+        """Discard a call, unless it is closed."""
         _open.stack = tuple([each for each in _open.stack if each is not event])
 
 
-#: Those that record now.
+#: The active recorders.
 _recorders: list[Recorder] = []
-_CATEGORIES = {"operator": "cpu_op", "backward": "cpu_op", "compiled": "cpu_op"}
+_CATEGORIES = {
+    "operator": "cpu_op", "backward": "cpu_op", "compiled": "cpu_op",
+    "optimizer": "user_annotation",
+}  # fmt: skip
 
 
 def recording() -> Recorder | None:
-    """The recorder that was started last, if any."""
+    """The recorder that was started last, or ``None``."""
     return _recorders[-1] if _recorders else None
 
 
 def _name(kind: str, subject: Any) -> str:
     if kind == "operator":
         return f"aten::{subject.name}"
-    return subject.name() if kind == "backward" else "compiled function"
+    if kind == "optimizer":
+        return f"Optimizer.step#{type(subject).__name__}.step"
+    return subject.name() if kind == "backward" else f"compiled function {subject.name}"
 
 
 def _arrays(result: Any) -> list[Any]:
-    """The arrays of a result that have numbers."""
+    """The concrete arrays of a result."""
     found: list[Any] = []
     for each in result if isinstance(result, tuple | list) else (result,):
         if isinstance(each, Tensor):

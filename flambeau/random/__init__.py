@@ -1,4 +1,16 @@
-"""The state of the random number generators that draws take when none is named."""
+"""The default random number generators and their states.
+
+Promise: for the same seed, PyTorch's numbers on the CPU outside of compiled functions. May import
+`core`.
+
+- `generator.py`: a generator has two streams: PyTorch's MT19937 (`mersenne.py`, `draws`), and a key
+  of JAX's in a Cell, for compiled functions and other devices (`keyed.py`). A program reads and
+  writes the Cell, so each call draws other numbers.
+- `drawing.py`: inside a function that JAX transforms, a generator would be a constant. A draw there
+  takes a key from `key_scope`, or fails.
+- `replay.py`: on the meta device nothing is drawn and no generator advances. Each generator lists
+  its pending draws, so a later draw takes the numbers that it would have had.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +18,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flambeau.core.device import device
-from flambeau.core.settings import setting
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.support.settings import setting
+from flambeau.core.values.tensor import Tensor
 from flambeau.random.drawing import key_scope
 from flambeau.random.generator import (
     Generator,
@@ -31,10 +43,10 @@ __all__ = [
 
 
 def manual_seed(seed: int) -> Generator:
-    """Start the default generators of all devices again from ``seed``.
+    """Seed the default generators of all devices.
 
-    On the CPU, outside compiled functions, the numbers that follow are those that PyTorch gives
-    after the same seed. Compiled functions draw other numbers, which repeat under a seed as well.
+    On the CPU, outside compiled functions, the random numbers equal PyTorch's for the same seed.
+    Compiled functions draw other numbers, which are reproducible too.
 
     Args:
         seed: From -2**63 to 2**64 - 1; a negative one means ``seed + 2**64``.
@@ -55,7 +67,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Start the default generators of all devices again from a random seed, and return it."""
+    """Seed the default generators of all devices with a random number, and return it."""
     chosen = default_generator.seed()
     seed_all(chosen)
     return chosen
@@ -63,12 +75,12 @@ def seed() -> int:
 
 @setting
 def initial_seed() -> int:
-    """The seed that the CPU's default generator was last given."""
+    """The most recent seed of the CPU's default generator."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The state of the CPU's default generator, in a compiled function of its device's.
+    """The state of the CPU's default generator, or of the device's in a compiled function.
 
     See `Generator.get_state`.
     """
@@ -76,7 +88,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the generator that `get_rng_state` reads continue from a state.
+    """Restore the state of the generator that `get_rng_state` reads.
 
     See `Generator.set_state`.
     """
@@ -85,11 +97,11 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iterator[None]:
-    """Put the default generators back, on exit, to where they are now.
+    """A context manager that restores the states of the default generators on exit.
 
     Args:
-        devices: Devices whose generators to put back beside the CPU's; by default all.
-        enabled: ``False`` makes the block do nothing.
+        devices: The devices whose generators are restored besides the CPU's; by default all.
+        enabled: ``False`` disables it.
 
     >>> import flambeau
     >>> with flambeau.random.fork_rng():

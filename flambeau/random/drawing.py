@@ -1,9 +1,9 @@
-"""Where random numbers may be drawn, and by which key.
+"""The contexts in which random numbers may be drawn, and their keys.
 
-Outside of JAX's transformations a draw takes its numbers from a generator and moves it. A function
-that JAX transforms cannot do so: it is run once and its program many times, so the generator's
-state would be a constant of the program, and each call would give the same numbers. There a draw
-needs a key that comes in from outside; `key_scope` says which.
+Outside of JAX's transformations a draw advances a generator. A function that JAX transforms cannot
+do so: it is traced once and its program runs many times, so the generator's state would be a
+constant, and each call would give the same numbers. There a draw needs a key that is an input of
+the function; `key_scope` sets it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from flambeau.core.cell import Cell, next_epoch
-from flambeau.core.inside import Block, capture
-from flambeau.core.jax_core import no_transformations, transformations
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.jax_core import no_transformations, transformations
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell, next_epoch
+from flambeau.core.values.inside import Block, capture
+from flambeau.core.values.tensor import Tensor
 
 
 class Place:
-    """The place among JAX's transformations where random numbers may be drawn now.
+    """The level of JAX's transformations at which random numbers may be drawn.
 
     Args:
-        scope: The `key_scope` whose key is taken there; ``None`` where generators serve.
-        is_foreign: Whether it is inside a function that JAX transforms, where none can serve.
+        scope: The `key_scope` that provides keys at this level; ``None`` for generators.
+        is_foreign: Whether it is inside a function that JAX transforms, where generators cannot be
+            used.
 
     Attributes:
-        state: Which of JAX's transformations are running there.
-        trace: The trace of `flambeau.compile` that is recording there, if any.
+        state: The state of JAX's transformations at this level.
+        trace: The trace of `flambeau.compile` at this level, if any.
     """
 
     __slots__ = ("is_foreign", "scope", "state", "trace")
@@ -43,13 +44,13 @@ class Place:
 
 
 class Drawing(Block):
-    """A block in which random numbers are drawn at a place, or in a way, of its own.
+    """A context manager that sets the level or the randomness mode of draws.
 
-    What is made inside belongs to the function that JAX transforms there.
+    Tensors created inside belong to the function that JAX transforms at this level.
 
     Args:
-        place: The place; by default that of the block around.
-        randomness: See `flambeau.core.inside.Block`; by default that of the block around.
+        place: The level; by default that of the enclosing block.
+        randomness: See `flambeau.core.values.inside.Block`; by default that of the enclosing block.
     """
 
     def __init__(self, place: Place | None = None, randomness: str = "") -> None:
@@ -66,31 +67,31 @@ class Drawing(Block):
         return cell.born >= self.epoch or super().owns(cell)
 
     def writer(self, cell: Cell, array: Any) -> Any:
-        """See `flambeau.core.inside.writer`."""
+        """See `flambeau.core.values.inside.writer`."""
         return None if cell.born >= self.epoch else super().writer(cell, array)
 
 
 class key_scope:
-    """Draws inside this block are functions of a key of JAX's, and move no generator.
+    """A context manager under which draws are functions of a JAX key and advance no generator.
 
     The first draw takes ``fold_in(key, 0)``, the second ``fold_in(key, 1)``, and so on, so the same
-    key gives the same numbers. This is how dropout, or anything else that draws, is used in
-    functions that `jax.jit`, `jax.grad`, `jax.vmap` or `jax.lax.scan` transform: the key is an
-    argument of the function, and the block stands inside it. A draw that names a ``generator=``
-    takes that nevertheless.
+    key gives the same numbers. Use it for dropout and other random operations in functions that
+    `jax.jit`, `jax.grad`, `jax.vmap` or `jax.lax.scan` transform: pass the key as an argument, and
+    enter the block inside the function. Draws with an explicit ``generator=`` still use that
+    generator.
 
-    The block holds for the function that it is opened in, and for those that the transformations of
-    `flambeau.func` run inside it, where `vmap`'s ``randomness`` says whether examples share a draw.
-    It does not hold for functions that JAX, or `flambeau.compile`, transforms inside it: each of
-    them needs a block, and a key, of its own.
+    The block applies to the function in which it is entered, and to functions that are transformed
+    inside it by `flambeau.func`, where `vmap`'s ``randomness`` selects whether examples share a
+    draw. It does not apply to functions that JAX or `flambeau.compile` transforms inside it: each
+    of them needs its own block and key.
 
     Args:
-        key: What `jax.random.key` or `jax.random.split` gives, or the two words of such a key as an
-            array or Tensor of uint32.
+        key: A key from `jax.random.key` or `jax.random.split`, or its two words as an array or
+            Tensor of uint32.
 
     Raises:
-        TypeError: ``key`` is no key.
-        ValueError: It is an array of several keys.
+        TypeError: ``key`` is not a key.
+        ValueError: ``key`` is an array of several keys.
 
     >>> import flambeau, jax
     >>> from flambeau import nn
@@ -112,9 +113,9 @@ class key_scope:
 
     def __init__(self, key: Any) -> None:
         self.key: Any = _checked(key._read() if isinstance(key, Tensor) else key)
-        #: How many draws have been made.
+        #: The number of draws so far.
         self.count = 0
-        #: The transformation of `flambeau.func` that the block stands in, if any.
+        #: The transformation of `flambeau.func` around the block, if any.
         self.capture: Any = None
         self._blocks: list[Drawing] = []
 
@@ -130,7 +131,7 @@ class key_scope:
         self._blocks.pop().__exit__()
 
     def take_key(self) -> Any:
-        """The two words that the next draw takes."""
+        """The two words of the next draw's key."""
         self.count += 1
         return random.bits(random.fold_in(self.key, self.count - 1), (2,), jnp.uint32)
 
@@ -159,26 +160,26 @@ def _place() -> Place | None:
 
 
 def _is_in_program() -> bool:
-    """Whether `flambeau.compile` is recording: the program takes in the generators' keys."""
+    """Whether `flambeau.compile` is tracing, with the generators' keys as inputs."""
     trace, place = modes.trace, _place()
     return trace is not None and (place is None or place.trace is not trace)
 
 
 def _is_among_transformations(place: Place | None) -> bool:
-    """Whether transformations of JAX have begun since ``place``."""
+    """Whether JAX has begun transformations since ``place``."""
     return transformations() != (no_transformations() if place is None else place.state)
 
 
 def _is_here() -> bool:
-    """Whether draws are allowed where this is called."""
+    """Whether draws are allowed at the current level."""
     return _is_in_program() or not _is_among_transformations(_place())
 
 
 def current_scope(generator: Any) -> key_scope | None:
-    """The `key_scope` that a draw takes its key from; ``None`` for a generator's draws.
+    """The `key_scope` for a draw's key; ``None`` for a draw from a generator.
 
     Args:
-        generator: What the caller of the draw named.
+        generator: The explicit generator of the draw, if any.
 
     Raises:
         RuntimeError: The draw is inside a function that JAX transforms, and there is no key, or a
@@ -189,7 +190,7 @@ def current_scope(generator: Any) -> key_scope | None:
     place = _place()
     if _is_among_transformations(place):
         if jax.config.eager_constant_folding:  # type: ignore[attr-defined]
-            # Inside jax.ensure_compile_time_eval() numbers are meant to be constants.
+            # Under jax.ensure_compile_time_eval() random numbers are meant to be constants.
             return None
         raise RuntimeError(
             "random numbers are drawn inside a function that JAX transforms (jit, grad, vmap, "
@@ -208,9 +209,10 @@ def current_scope(generator: Any) -> key_scope | None:
 
 
 class Descent(Drawing):
-    """The step into a function that one of this library's own transformations runs by JAX's.
+    """The entry into a function that one of this library's transformations runs under JAX's.
 
-    Made before that step; inside, as a ``with`` block, draws are allowed if they were outside.
+    Create it before the transformation and enter it inside; draws are then allowed if they were
+    allowed outside.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
-"""Generators of random numbers: seeds, states, and which stream serves which draw.
+"""Random number generators: seeds, states and streams.
 
-A generator has two streams. On the CPU, outside compiled programs, the words of PyTorch's Mersenne
-Twister give PyTorch's numbers. In compiled programs and on other devices each draw takes a key for
-JAX's counter-based generator; the key is in a Cell, so that a compiled program takes it in and
-gives the next one out.
+A generator has two streams. On the CPU, outside compiled programs, a Mersenne Twister gives
+PyTorch's numbers. In compiled programs and on other devices each draw uses a key of JAX's
+counter-based generator; the key is in a Cell, so that it is an input and output of compiled
+programs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core import naming
-from flambeau.core.cell import Cell
-from flambeau.core.device import CPU, as_device, device
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import outside
-from flambeau.core.upload import upload
+from flambeau.core.devices.device import CPU, as_device, device
+from flambeau.core.support import naming
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import outside
+from flambeau.core.values.upload import upload
 from flambeau.random.mersenne import DEFAULT_SEED, MersenneTwister
 
-# Where PyTorch's CPU state has eight bytes that it writes as zero and never reads.
+# Eight bytes of PyTorch's CPU state that it writes as zero and never reads.
 _SPARE = slice(5016, 5024)
 _WORD = 2**64
 
 
 def bookmark(generator: Generator) -> Callable[[Generator], None] | None:
-    """The draws that this generator has planned on the meta device, for another to go on with.
+    """The draws that this generator has planned on the meta device, for a copy to continue from.
 
     `replay` replaces this function by its own.
     """
@@ -41,9 +41,9 @@ def bookmark(generator: Generator) -> Callable[[Generator], None] | None:
 
 
 class Generator:
-    """A source of random numbers with a state of its own.
+    """A random number generator with its own state.
 
-    On the CPU and outside compiled programs it gives the numbers that PyTorch's generator gives.
+    On the CPU and outside compiled programs its numbers equal those of PyTorch's generator.
 
     Args:
         device: The device whose tensors it fills.
@@ -64,24 +64,24 @@ class Generator:
         self._device = as_device(device)
         if self._device.type == "meta":
             raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
-        #: Whether outside of compiled programs its numbers are those of the twister.
+        #: Whether its numbers outside of compiled programs are the twister's.
         self.is_for_cpu: bool = self._device.type == "cpu"
         if not self.is_for_cpu:
-            _ = self._device.jax_device  # fails if there is none
-        #: Guards the streams: whoever draws holds it.
+            _ = self._device.jax_device  # raises if there is no such device
+        #: Guards the streams; held during each draw.
         self.lock = threading.RLock()
-        #: How often the stream for the CPU has been moved or set.
+        #: The number of changes of the CPU stream's state.
         self.twister_moves = 0
-        #: The stream for the CPU.
+        #: The CPU stream.
         self.twister = MersenneTwister(DEFAULT_SEED)
         self._key_cell: Cell | None = None
         if modes.trace is not None:
-            # Each call of the program makes the generator again.
+            # The generator is created in each run of the program.
             modes.trace.write(self._key, jnp.asarray(_words(_first_key(DEFAULT_SEED))))
 
     @property
     def _key(self) -> Cell:
-        # Made when first needed: importing the library must not start JAX's devices.
+        # Created on first use: importing the library must not initialize JAX's devices.
         if self._key_cell is None:
             with outside():
                 words = _words(_first_key(self.twister.initial_seed))
@@ -90,26 +90,26 @@ class Generator:
 
     @property
     def moves(self) -> int:
-        """How often the streams have been moved or set."""
+        """The number of changes of the streams' states."""
         return self.twister_moves + (0 if self._key_cell is None else self._key_cell.version)
 
     @property
     def device(self) -> device:
-        """The device whose tensors it fills."""
+        """The device of the generator."""
         return self._device
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``, and return this generator.
+        """Set the seed and return this generator.
 
-        In a compiled function, where only the compiled program's own draws are concerned, each call
-        of the program starts them again.
+        In a compiled function, this applies to the program's own draws, which are seeded in each
+        call.
 
         Args:
             seed: From -2**63 to 2**64 - 1; a negative one means ``seed + 2**64``.
 
         Raises:
             ValueError: The seed does not fit in 64 bits.
-            RuntimeError: The seed is no integer.
+            RuntimeError: The seed is not an integer.
         """
         if not hasattr(seed, "__index__"):
             kind = type(seed).__name__
@@ -122,19 +122,19 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start again from a random seed, and return the seed."""
+        """Set a random seed and return it."""
         seed = secrets.randbits(53)
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
-        """The seed last given."""
+        """The most recent seed."""
         return self.twister.initial_seed
 
     # The state
 
     def get_state(self) -> Tensor:
-        """All that determines the numbers to come, as a tensor of bytes on the CPU.
+        """The state of the generator, as a tensor of bytes on the CPU.
 
         On the CPU these are the 5056 bytes that `torch.get_rng_state` gives for the same history,
         on other devices 16 bytes; in a compiled function the 8 bytes of the key.
@@ -156,13 +156,13 @@ class Generator:
         return result
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Continue from a state that `get_state` gave, and return this generator.
+        """Restore a state from `get_state`, and return this generator.
 
-        On the CPU the bytes of `torch.get_rng_state` are such a state.
+        On the CPU the result of `torch.get_rng_state` is a valid state.
 
         Raises:
-            TypeError: It is no tensor of bytes.
-            RuntimeError: It is no state of a generator on this device.
+            TypeError: The state is not a tensor of bytes.
+            RuntimeError: The state is not one of a generator on this device.
         """
         if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
             found = new_state.dtype if isinstance(new_state, Tensor) else type(new_state).__name__
@@ -199,7 +199,7 @@ class Generator:
         modes.trace.write(self._key, words)
 
     def clone_state(self) -> Generator:
-        """Another generator in the same state."""
+        """A new generator with the same state."""
         return Generator(self._device).set_state(self.get_state())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -214,12 +214,12 @@ class Generator:
         return f"<{naming.package}.Generator device={self._device} seed={self.initial_seed()}>"
 
     def save(self) -> tuple[MersenneTwister, Any, Any]:
-        """The state as it is, for `restore`; in a compiled function, as the program sees it."""
+        """The internal state for `restore`; in a compiled function, its traced value."""
         with self.lock:
             return self.twister.copy(), self.key, bookmark(self)
 
     def restore(self, saved: tuple[MersenneTwister, Any, Any]) -> None:
-        """Continue from what `save` gave."""
+        """Restore the result of `save`."""
         twister, key, go_on = saved
         with self.lock:
             self.twister_moves += 1
@@ -232,18 +232,18 @@ class Generator:
 
     @property
     def key(self) -> Any:
-        """The two 32-bit words that the next draw by JAX takes."""
+        """The two 32-bit words of the next draw's JAX key."""
         trace = modes.trace
         return self._key.array if trace is None else trace.read(self._key)
 
     def take_key(self) -> Any:
-        """The key for one draw by JAX; the next draw gets the next key."""
+        """Return the key for one draw and advance to the next key."""
         key = self.key
         self.put_key(next_key(key))
         return key
 
     def put_key(self, key: Any) -> None:
-        """Let the next draw by JAX take ``key``."""
+        """Set the next draw's key."""
         if modes.trace is None:
             self._key.write(key)
         else:
@@ -262,7 +262,7 @@ class Generator:
 
 
 def next_key(key: Any) -> Any:
-    """The key after ``key``: neighbouring keys give unrelated numbers, so it is one more."""
+    """The next key, which is one more: adjacent keys give unrelated numbers."""
     low = key[1] + jnp.uint32(1)
     return jnp.stack((key[0] + (low == 0).astype(jnp.uint32), low))
 
@@ -270,7 +270,7 @@ def next_key(key: Any) -> Any:
 def _first_key(seed: int) -> int:
     """The key of the first draw after ``seed``.
 
-    Seeds are often neighbours, and a draw takes the next key, so seeds are scattered first (the
+    Seeds are often consecutive, and a draw uses the next key, so seeds are hashed first (the
     finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
     2014).
     """
@@ -289,7 +289,7 @@ def _as_integer(words: Any) -> int:
     return high << 32 | low
 
 
-#: The generator of draws on the CPU for which none is named.
+#: The default generator of draws on the CPU.
 default_generator: Generator = Generator()
 
 _seed_of_all = DEFAULT_SEED
@@ -312,7 +312,7 @@ def generator_for(where: device, given: Any = None) -> Generator:
     """The generator of a draw on a device: the one ``given``, or the device's default.
 
     Raises:
-        TypeError: ``given`` is no generator.
+        TypeError: ``given`` is not a generator.
         RuntimeError: ``given`` is for another device.
     """
     if given is None:
@@ -331,9 +331,9 @@ def generator_for(where: device, given: Any = None) -> Generator:
 
 
 def default_generators() -> tuple[Generator, ...]:
-    """The default generators of all devices on which anything was drawn, the CPU's first.
+    """The default generators of all devices with draws, the CPU's first.
 
-    In a compiled function only that of the device on which the program runs.
+    In a compiled function only that of the program's device.
     """
     if modes.trace is not None:
         return (generator_for(modes.trace.place()),)
@@ -341,7 +341,7 @@ def default_generators() -> tuple[Generator, ...]:
 
 
 def seed_all(seed: int) -> None:
-    """Start the default generators of all devices again from ``seed``."""
+    """Seed the default generators of all devices."""
     global _seed_of_all
     for each in default_generators():
         each.manual_seed(seed)
@@ -350,10 +350,10 @@ def seed_all(seed: int) -> None:
 
 
 def current_seed() -> int:
-    """The seed that a default generator made from now on starts from."""
+    """The seed of default generators that are created later."""
     return _seed_of_all
 
 
 def moves_of_all() -> int:
-    """How often the default generators have been moved or set."""
+    """The number of changes of the default generators' states."""
     return sum(each.moves for each in _defaults)

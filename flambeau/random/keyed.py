@@ -1,8 +1,8 @@
 """Random arrays from a key of JAX's counter-based generator.
 
-Each function takes the two words of a key first, then what the draw of the same name in
-`flambeau.random.draws` takes, and gives numbers of the same distribution. They are pure functions,
-for compiled programs and for devices other than the CPU.
+Each function takes the two words of a key first, then the arguments of the draw of the same name in
+`flambeau.random.draws`, and returns numbers of the same distribution. They are pure functions, for
+compiled programs and for devices other than the CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _key(words: Array) -> Array:
 
 
 def _bits(words: Array, shape: Shape, dtype: Any) -> Array:
-    """Random unsigned integers that use all of the 64 bits that each hash of the generator gives.
+    """Random unsigned integers that use all 64 bits of each hash of the generator.
 
     `jax.random.bits` computes a hash for each number, however short, which is most of its cost.
     """
@@ -38,19 +38,19 @@ def _bits(words: Array, shape: Shape, dtype: Any) -> Array:
 
 
 def _standard_uniform(words: Array, shape: Shape, work: np.dtype[Any]) -> Array:
-    """Uniforms of [0, 1), as many bits as the significand of the dtype has."""
+    """Uniforms of [0, 1), with as many bits as the significand of the dtype."""
     if work.itemsize == 8:
         return (_bits(words, shape, jnp.uint64) >> 11).astype(work) * work.type(2.0**-53)
-    # As signed numbers, which processors convert faster.
+    # As signed integers, which processors convert faster.
     return (_bits(words, shape, jnp.uint32) >> 8).astype(jnp.int32).astype(work) * work.type(
         2.0**-24
     )
 
 
 def _inner_uniform(words: Array, shape: Shape, work: np.dtype[Any]) -> Array:
-    """Uniforms of (0, 1), symmetric about the middle."""
+    """Uniforms of (0, 1), symmetric about 1/2."""
     spacing = 2.0**-53 if work.itemsize == 8 else 2.0**-24
-    # A coarser grid than that of `_standard_uniform` leaves room for its middles.
+    # A coarser grid than that of `_standard_uniform` leaves room for its midpoints.
     grid = _standard_uniform(words, shape, work)
     coarse = jnp.floor(grid * work.type(0.5 / spacing)) * work.type(2 * spacing)
     return coarse + work.type(spacing)
@@ -79,7 +79,7 @@ def slopes(words: Array, elements: Array, low: float, high: float) -> Array:
 def normal(
     words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0
 ) -> Array:
-    """Normals, or complex numbers of two normal parts of deviation std / √2."""
+    """Normals, or complex numbers of two normal parts of standard deviation std / √2."""
     if dtype.kind == "c":
         parts = normal(words, (*shape, 2), real_part(dtype), 0.0, std / math.sqrt(2))
         return _complex(parts) + jnp.asarray(mean, dtype)
@@ -113,7 +113,7 @@ def cauchy(
 
 
 def geometric(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
-    """How many trials up to the first success of probability ``p``."""
+    """The number of trials up to the first success of probability ``p``."""
     uniforms = _inner_uniform(words, shape, np.dtype(np.float32))
     return jnp.ceil(jnp.log(uniforms) / jnp.log1p(-jnp.asarray(p, jnp.float32))).astype(dtype)
 
@@ -121,8 +121,8 @@ def geometric(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) ->
 def bernoulli(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
     """1 with probability ``p``, else 0.
 
-    Four elements share a hash. Whether a draw of 16 bits succeeds below the floor or the ceiling of
-    2**16 p is drawn once for all, so that the probability of each element is exactly ``p``.
+    Four elements share a hash. The threshold of a 16-bit draw, the floor or ceiling of 2**16 p, is
+    drawn once for all elements, so that the probability of each element is exactly ``p``.
     """
     scaled = jnp.asarray(p, jnp.float64) * 2.0**16
     floor = jnp.floor(scaled)
@@ -141,7 +141,7 @@ def bernoulli_probabilities(words: Array, probabilities: Array, dtype: np.dtype[
 def integers(
     words: Array, shape: Shape, dtype: np.dtype[Any], low: int | None, high: int | None
 ) -> Array:
-    """Integers of [low, high); see `draws.integers` for bounds that are None."""
+    """Integers of [low, high); see `draws.integers` for missing bounds."""
     base, span, wide = integer_range(low, high, dtype)
     if wide:
         bits = _bits(words, shape, jnp.uint64)
@@ -185,7 +185,7 @@ def multinomial(words: Array, weights: Array, num_samples: int, replacement: boo
     wide = weights.astype(working_dtype(weights.dtype))
     if replacement:
         return _looked_up(words, wide, num_samples)
-    # The order of exponential waits with these rates is a draw without replacement.
+    # The order of exponential variables with these rates is a sample without replacement.
     speeds = wide / exponential(words, wide.shape, wide.dtype)
     return lax.top_k(speeds, num_samples)[1].astype(jnp.int64)
 

@@ -1,4 +1,4 @@
-"""PyTorch's generator on the CPU: MT19937 words, in the order in which PyTorch hands them out."""
+"""PyTorch's CPU generator: MT19937 words, in the order in which PyTorch uses them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _STATE = np.dtype(
 
 
 class MersenneTwister:
-    """The stream of random words behind PyTorch's CPU generator, with its state.
+    """The random words and the state of PyTorch's CPU generator.
 
     After `MersenneTwister(s)` the words are those that PyTorch draws after `torch.manual_seed(s)`.
     `flambeau.random.draws` turns words into uniforms, normals, integers and permutations.
 
-    The words are NumPy's. Asking for them costs more than a few of them, so small draws are served
-    from the rest of the current key, which is taken ahead.
+    The words are NumPy's. A call costs more than a few words, so small draws are served from a
+    prefetched remainder of the current key.
 
     Example:
         >>> MersenneTwister(0).random_uint32(3)
@@ -57,8 +57,8 @@ class MersenneTwister:
         seed: See `seed`.
 
     Attributes:
-        next_normal: The second normal of the last pair drawn by a path that draws pairs but gives
-            one number at a time; the next such draw takes it. None when there is none.
+        next_normal: The cached second normal of the last pair, for the next draw of single normals;
+            None when there is none.
     """
 
     __slots__ = (
@@ -68,16 +68,16 @@ class MersenneTwister:
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._bits = np.random.MT19937()
-        # The legacy interface is the one whose stream NumPy has promised never to change.
+        # NumPy guarantees the stream of the legacy interface only.
         self._words = np.random.RandomState(self._bits)
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Start again from `seed`.
+        """Set the seed.
 
         Args:
             seed: From -2**63 to 2**64 - 1. A negative seed means `seed + 2**64`. As in PyTorch,
-                only the lowest 32 bits decide the numbers; `initial_seed` remembers all of them.
+                only the lowest 32 bits affect the numbers; `initial_seed` returns all of them.
 
         Raises:
             ValueError: The seed does not fit in 64 bits.
@@ -89,13 +89,13 @@ class MersenneTwister:
         self._words.seed(self._initial_seed % 2**32)
         self._forget_ahead(left=0)
         self.next_normal: float | None = None
-        # Nothing here draws single-precision pairs; the slot only carries a foreign state through.
+        # No single-precision pairs are drawn here; the slot preserves a restored state.
         self._float_normal: float | None = None
         self._untouched = True
 
     @property
     def initial_seed(self) -> int:
-        """The seed last given, between 0 and 2**64 - 1."""
+        """The most recent seed, between 0 and 2**64 - 1."""
         return self._initial_seed
 
     def random_uint32(self, count: int) -> NDArray[np.uint32]:
@@ -115,12 +115,12 @@ class MersenneTwister:
         return np.concatenate((words, more)) if len(words) else more
 
     def _look_ahead(self) -> None:
-        """Take what is left of the current key, or the next one, ahead."""
+        """Prefetch the rest of the current key, or the next one."""
         self._ahead = self._bits.random_raw(self._left or _KEY_WORDS).astype(np.uint32)
         self._taken, self._left, self._centred = 0, 0, None
 
     def _forget_ahead(self, left: int) -> None:
-        """Start again where `left` words of NumPy's key, modulo its length, are left."""
+        """Drop the prefetched words, and reposition NumPy's key at ``left`` remaining words."""
         self._ahead, self._taken, self._left, self._centred = _NO_WORDS, 0, left % _KEY_WORDS, None
 
     def random_uint64(self, count: int) -> NDArray[np.uint64]:
@@ -133,17 +133,17 @@ class MersenneTwister:
         return first << np.uint64(32) | second
 
     def standard_uniform(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The next `count` reals of [0, 1) as PyTorch makes them from words.
+        """The next `count` reals of [0, 1), converted from words like PyTorch's.
 
         Args:
-            count: How many.
+            count: The number of reals.
             dtype: float32, for the low 24 bits of one word each, or float64, for the low 53 bits of
                 a pair.
         """
         if dtype.itemsize == 8:
             pairs = self.random_uint64(count)
             pairs &= np.uint64(2**53 - 1)
-            # As signed numbers, which processors convert several times faster.
+            # As signed integers, which processors convert several times faster.
             values = pairs.view(np.int64).astype(np.float64)
             values *= 2.0**-53
             return values
@@ -156,13 +156,13 @@ class MersenneTwister:
     def symmetric_uniform(self, count: int, spacing: NDArray[Any]) -> NDArray[Any]:
         """The next `count` reals of [-a, a): `standard_uniform` times 2a minus a, rounded once.
 
-        What is multiplied are whole numbers that the dtype holds, so there is nothing else to round
-        off, and no need for `flambeau.random.draws.arithmetic.multiply_add`.
+        The factors are integers that the dtype represents exactly, so there is only one rounding,
+        without `flambeau.random.draws.arithmetic.multiply_add`.
 
         Args:
-            count: How many.
-            spacing: a * 2**-23 as a float32, or a * 2**-52 as a float64; not subnormal. An array
-                of no dimensions, since NumPy takes those faster than its scalars.
+            count: The number of reals.
+            spacing: a * 2**-23 as a float32, or a * 2**-52 as a float64; not subnormal. A
+                0-dimensional array, which NumPy multiplies faster than its scalars.
         """
         if spacing.itemsize == 8:
             pairs = self.random_uint64(count)
@@ -183,7 +183,7 @@ class MersenneTwister:
         return values
 
     def skip_words(self, count: int) -> None:
-        """Pass over the next `count` 32-bit words without keeping them, in constant memory.
+        """Skip the next `count` 32-bit words, in constant memory.
 
         2**30 words take about three seconds.
         """
@@ -195,14 +195,14 @@ class MersenneTwister:
             self._forget_ahead(self._left - (count - ahead))
 
     def get_state(self) -> bytes:
-        """The 5056 bytes that `torch.get_rng_state()` has for the same history of draws."""
+        """The 5056 bytes of `torch.get_rng_state()` for the same history of draws."""
         state: Any = self._bits.state["state"]
         position = state["pos"] - (len(self._ahead) - self._taken)
         record = np.zeros((), _STATE)
         record["seed"] = self._initial_seed
         record["seeded"] = 1
         record["key"] = state["key"]
-        # PyTorch refills the key lazily and counts down to it; a fresh key has not been counted up.
+        # PyTorch refills the key lazily and counts down to it; a new key has not been counted.
         record["left"] = max(_KEY_WORDS + 1 - position, 1)
         record["next"] = 0 if self._untouched else position
         if self.next_normal is not None:
@@ -214,10 +214,10 @@ class MersenneTwister:
         return record.tobytes()
 
     def set_state(self, state: bytes) -> None:
-        """Continue from a state given by `get_state`, or by `torch.get_rng_state()` as bytes.
+        """Restore a state from `get_state`, or from `torch.get_rng_state()` as bytes.
 
         Raises:
-            RuntimeError: The bytes are not such a state; the generator is left as it was.
+            RuntimeError: The bytes are not such a state; the generator is unchanged.
         """
         if len(state) != _STATE.itemsize:
             raise RuntimeError(
@@ -258,7 +258,7 @@ class MersenneTwister:
 
 
 def _centred(words: NDArray[np.uint32]) -> NDArray[np.float32]:
-    """The low 24 bits of each word, less the middle of their range."""
+    """The low 24 bits of each word, minus the midpoint of their range."""
     values = (words & _LOW_24_BITS).view(np.int32).astype(np.float32)
     values -= _HALF_OF_24_BITS
     return values

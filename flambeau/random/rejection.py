@@ -1,6 +1,6 @@
-"""Draws by rejection from an MT19937 generator, which take as many words as chance decides.
+"""Rejection sampling from an MT19937 generator, with a random number of words.
 
-They follow PyTorch word for word, as the draws of `flambeau.random.draws` do.
+The draws match PyTorch word for word, like those of `flambeau.random.draws`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _FLOAT64 = np.dtype(np.float64)
 # From this rate on, rejection is cheaper than multiplying uniforms.
 _LARGE_RATE = 10
 
-# The largest count of a program in C.
+# The largest count of a C program.
 _GREATEST = 2.0**63
-# Where less of the normal distribution lies in an interval, proposals are uniform.
+# Below this probability mass in the interval, proposals are uniform.
 _LARGE_SHARE = 0.3
 
 
 def poisson(twister: MersenneTwister, rates: NDArray[Any]) -> NDArray[Any]:
     """A count with each element's own rate: `torch.poisson`.
 
-    Counts equal PyTorch's, but for a rare draw at the very edge of acceptance.
+    Counts equal PyTorch's, except for rare draws at the boundary of acceptance.
 
     Args:
         twister: The generator.
         rates: Reals that are not negative, of the shape and dtype of the result.
 
     Raises:
-        RuntimeError: A rate is negative, or greater than counts can be.
+        RuntimeError: A rate is negative, or greater than the largest count.
         NotImplementedError: The dtype is not a floating-point one.
     """
     require_real("poisson", rates.dtype)
@@ -55,7 +55,7 @@ def poisson(twister: MersenneTwister, rates: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Uniforms:
-    """Uniforms read ahead of the generator, since the number that a count takes is not known."""
+    """Uniforms that are read ahead, since the number that a count uses is unknown."""
 
     def __init__(self, twister: MersenneTwister) -> None:
         self.taken = 0
@@ -78,7 +78,7 @@ def _count(rate: float, uniforms: _Uniforms) -> int:
 
 
 def _by_products(rate: float, uniforms: _Uniforms) -> int:
-    """How many uniforms can be multiplied before the product falls to exp(-rate) (Knuth)."""
+    """The number of uniforms whose product stays above exp(-rate) (Knuth)."""
     limit, product, count = math.exp(-rate), uniforms.next(), 0
     while product > limit:
         product *= uniforms.next()
@@ -124,9 +124,9 @@ def truncated_normal(
 ) -> NDArray[Any]:
     """Normals of [low, high]: `torch.nn.init.trunc_normal_`.
 
-    All elements are drawn again until each has found its value: normals where a good part of them
-    lies in the interval, else uniforms of the interval, each accepted in proportion to its density.
-    As close to PyTorch's as `normal` and a logarithm are.
+    All elements are redrawn until each has been accepted: normals if much of their mass lies in the
+    interval, else uniforms of the interval, accepted in proportion to the density. The error is
+    that of `normal` and a logarithm.
 
     Raises:
         RuntimeError: ``std`` is negative, or ``low`` greater than ``high``.
@@ -141,7 +141,7 @@ def truncated_normal(
 
 
 def _below(deviations: float) -> float:
-    """The share of a normal distribution below this many deviations from its mean."""
+    """The normal cumulative distribution at this many deviations from the mean."""
     return (1 + math.erf(deviations / math.sqrt(2))) / 2
 
 
@@ -165,7 +165,7 @@ def _uniforms_by_density(
     peak = -0.5 * ((max(low, min(mean, high)) - mean) / std) ** 2
 
     def propose() -> tuple[NDArray[Any], NDArray[Any]]:
-        """Candidates, and which of them are refused; rounded at each step, as PyTorch does."""
+        """Proposals, and a mask of rejected ones; rounded at each step, as PyTorch does."""
         candidates = uniform(twister, shape, dtype, low, high)
         density = candidates
         for step in (

@@ -1,9 +1,9 @@
-"""The draws that code on the meta device would have made, to be made later.
+"""Deferred draws of code on the meta device.
 
-Nothing is drawn on the meta device and no generator moves. Instead each generator keeps a list of
-what would have been drawn from it, beginning at the state it was in. A draw that is made later
-takes its numbers from where they would have been, whichever of the others are made at all. What is
-saved of a generator's state meanwhile has a bookmark in that list.
+Nothing is drawn on the meta device and no generator advances. Instead each generator keeps a list
+of deferred draws, beginning at its current state. A draw that is made later uses the same numbers
+as in the original order, independent of which other draws are made. States that are saved in
+between contain a bookmark into the list.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from flambeau.core import plan
-from flambeau.core.device import device
-from flambeau.core.modes import modes
+from flambeau.core.devices.device import device
+from flambeau.core.support.modes import modes
+from flambeau.core.values import plan
 from flambeau.random import generator as generators
 from flambeau.random.generator import Generator, generator_for
 
 
 class _Draw:
-    """One draw that was not made.
+    """One deferred draw.
 
     Attributes:
-        run: Takes the device, a generator and the inputs' arrays, and gives the array.
-        skip: Moves a generator as far as `run` would, without the numbers; ``None`` where only
-            drawing them tells how far that is.
-        inputs: Planned arrays that `run` takes.
+        run: A function of the device, a generator and the inputs' arrays that returns the array.
+        skip: Advances a generator as `run` would, without drawing; ``None`` if only drawing
+            determines how far.
+        inputs: Planned arrays for `run`.
     """
 
     __slots__ = ("inputs", "run", "skip")
@@ -39,7 +39,7 @@ class _Draw:
 
 
 class _Sequence:
-    """The draws that one generator would have made since it last moved.
+    """The deferred draws of one generator since its last change.
 
     Args:
         owner: The generator; the CPU's default one stands for those of all devices.
@@ -52,18 +52,18 @@ class _Sequence:
         self.starts = {(each.device.type, each.device.index or 0): each.save() for each in starts}
         self.seed = generators.current_seed()
         self.draws: list[_Draw] = []
-        # For each device a generator, and the number of draws that it is past.
+        # For each device, a generator and the number of draws before its state.
         self.cursors: dict[device, tuple[Generator, int]] = {}
 
     def until(self, number: int, moves: int) -> _Sequence:
-        """The first draws, to be followed by others."""
+        """A copy of the first draws, to which others can be appended."""
         result = copy(self)
         result.moves, result.draws, result.cursors = moves, self.draws[:number], {}
         return result
 
     def make(self, number: int, where: device, inputs: tuple[Any, ...]) -> Any:
         """Make one of the draws."""
-        # Away until the draw is done: one that is interrupted leaves its generator anywhere.
+        # Removed until the draw is done, since an interrupted draw leaves an unknown state.
         generator, position = self.cursors.pop(where, (None, 0))
         if generator is None or position > number:
             generator, position = self._at_start(where), 0
@@ -92,7 +92,7 @@ def _value(each: Any, where: device) -> Any:
 
 
 def _owner(generator: Generator | None) -> Generator:
-    """The generator that draws from this one, or from no particular one, are listed under."""
+    """The generator whose list contains draws from this one, or from the default one."""
     if generator is None or generator in generators.default_generators():
         return generator_for(device("cpu"))
     return generator
@@ -106,15 +106,15 @@ _sequences: weakref.WeakKeyDictionary[Generator, _Sequence] = weakref.WeakKeyDic
 
 
 def _current(owner: Generator) -> _Sequence | None:
-    """The draws listed since the generator last moved, if there are any."""
+    """The deferred draws since the generator's last change, if there are any."""
     sequence = _sequences.get(owner)
     return sequence if sequence is not None and sequence.moves == _moves(owner) else None
 
 
 class _Bookmark:
-    """A place in a list of draws, from which a generator that is set back goes on.
+    """A position in a list of draws, from which a restored generator continues.
 
-    It belongs to this process: copies are the same one, and pickles do without it.
+    It is valid in this process only: copies share it, and pickles omit it.
     """
 
     def __init__(self, sequence: _Sequence) -> None:
@@ -148,15 +148,15 @@ def planned_draw(
     skip: Callable[[Generator], None] | None = None,
     inputs: tuple[Any, ...] = (),
 ) -> Any:
-    """The value of a Cell on the meta device that a draw would fill.
+    """The value of a meta Cell for a deferred draw.
 
     Args:
-        shape: Of the array.
-        dtype: Of the array.
-        given: The generator that the caller named, if any.
-        run: Takes the device, a generator and the inputs' arrays, and gives the array.
-        skip: Moves a generator as far as ``run`` would; ``None`` where that takes the draw itself.
-        inputs: Planned arrays that ``run`` takes.
+        shape: The shape of the array.
+        dtype: The dtype of the array.
+        given: The explicit generator, if any.
+        run: A function of the device, a generator and the inputs' arrays that returns the array.
+        skip: Advances a generator as ``run`` would; ``None`` if only the draw itself can.
+        inputs: Planned arrays for ``run``.
     """
     if not plan.is_recording():
         return plan.planned(shape, dtype, run)

@@ -1,8 +1,8 @@
-"""Random arrays on any device, from the stream that serves it.
+"""Random arrays on any device.
 
-On the CPU the Mersenne Twister draws PyTorch's numbers; in compiled programs and on other devices a
-key draws JAX's; on the meta device nothing is drawn and no generator moves. What a draw's arguments
-must be is checked on all of them.
+On the CPU the Mersenne Twister draws PyTorch's numbers; in compiled programs and on other devices
+JAX's generator is used; on the meta device draws are deferred. The arguments are checked on all
+devices.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeGuard
 import jax
 import numpy as np
 
-from flambeau.core import exhaustion
-from flambeau.core.device import device
+from flambeau.core.devices import exhaustion
+from flambeau.core.devices.device import device
 from flambeau.core.fusion.seam import fusible
-from flambeau.core.generations import remembered
-from flambeau.core.inside import capture, randomness
-from flambeau.core.modes import modes
-from flambeau.core.transform import drawn
-from flambeau.core.upload import upload
+from flambeau.core.support.generations import remembered
+from flambeau.core.support.modes import modes
+from flambeau.core.tape.transform import drawn
+from flambeau.core.values.inside import capture, randomness
+from flambeau.core.values.upload import upload
 from flambeau.random import draws, keyed, rejection
 from flambeau.random.drawing import current_scope, key_scope
 from flambeau.random.draws.choice import require_countable, require_weights
@@ -29,7 +29,7 @@ from flambeau.random.generator import Generator, generator_for, next_key
 from flambeau.random.mersenne import MersenneTwister
 from flambeau.random.replay import planned_draw
 
-# A draw of no elements checks its arguments and leaves the generator as it is.
+# A draw of no elements checks its arguments and does not change the generator.
 _SCRATCH = MersenneTwister()
 
 
@@ -45,15 +45,14 @@ def sample(
     """An array of independent draws.
 
     Args:
-        kind: The name of a draw that takes a shape and a dtype: one of `flambeau.random.draws`, or
+        kind: The name of a draw with a shape and a dtype: one of `flambeau.random.draws`, or
             ``"truncated_normal"``.
-        parameters: The arguments of the draw, by name.
-        shape: Of the result.
-        dtype: Of the result, NumPy's.
+        parameters: The keyword arguments of the draw.
+        shape: The shape of the result.
+        dtype: The NumPy dtype of the result.
         where: The device.
-        generator: Its source; by default the device's default generator.
-        later: Numbers that are drawn here and now may be given as a function that puts them on the
-            device.
+        generator: The generator; by default the device's default generator.
+        later: Whether numbers drawn on the host may be returned as a function that transfers them.
 
     Raises:
         RuntimeError: A parameter is out of its range, or the generator is for another device.
@@ -69,13 +68,13 @@ def sample(
         again = functools.partial(_again, sample, kind, parameters, shape, dtype)
         skip = None if kind == "truncated_normal" else functools.partial(_skip, kind, **arguments)
         return planned_draw(shape, dtype, generator, again, skip)
-    if kind == "integers":  # its bounds decide how many bits a draw takes
+    if kind == "integers":  # its bounds determine the bits of a draw
         return _by_key(source, keyed.integers, arguments)
     return _by_key(source, getattr(keyed, kind), {"shape": shape, "dtype": dtype}, **parameters)
 
 
 def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = None) -> Any:
-    """0 to n - 1 in random order; raises what `draws.permutation` raises."""
+    """0 to n - 1 in random order; raises the errors of `draws.permutation`."""
     source = _source(where, generator)
     if _uses_twister(source):
         return _by_twister(source, where, draws.permutation, {"n": n, "dtype": dtype})
@@ -88,7 +87,7 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
 
 
 def permutations(n: int, count: int, where: device, generator: Any = None) -> Any:
-    """``count`` permutations of 0 to n - 1, each a row, as so many draws of `permutation` give."""
+    """``count`` permutations of 0 to n - 1 as rows, equal to ``count`` draws of `permutation`."""
     source = _source(where, generator)
     if source is None:
         again = functools.partial(_again, permutations, n, count)
@@ -108,13 +107,13 @@ def _rows_of_permutations(twister: MersenneTwister, n: int, count: int) -> np.nd
 def multinomial(
     weights: Any, num_samples: int, replacement: bool, where: device, generator: Any = None
 ) -> Any:
-    """Indices of categories in proportion to weights; raises what `draws.multinomial` raises."""
+    """Indices of categories in proportion to weights; raises the errors of `draws.multinomial`."""
     source = _source(where, generator)
     static = {"num_samples": num_samples, "replacement": replacement}
     if _uses_twister(source):
         arguments = {"weights": np.asarray(weights), **static}
         return _by_twister(source, where, draws.multinomial, arguments)
-    # Without looking at the weights themselves, only their shape and dtype can be wrong.
+    # Without reading the weights, only their shape and dtype can be checked.
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
     if source is None:
@@ -138,7 +137,7 @@ def poisson(rates: Any, where: device, generator: Any = None) -> Any:
 
 
 def slopes(elements: Any, low: float, high: float, where: device, generator: Any = None) -> Any:
-    """Uniform numbers where elements are not positive, 1 elsewhere."""
+    """Uniform numbers where elements are not positive, else 1."""
     return _per_element(
         draws.slopes, where, generator, {"low": low, "high": high}, elements=elements
     )
@@ -147,7 +146,7 @@ def slopes(elements: Any, low: float, high: float, where: device, generator: Any
 def _per_element(
     draw: Callable[..., Any], where: device, generator: Any, static: dict[str, Any], **elements: Any
 ) -> Any:
-    """A draw whose parameter is an array of the shape of the result."""
+    """A draw whose parameter is an array of the result's shape."""
     source = _source(where, generator)
     if _uses_twister(source):
         host = {name: np.asarray(array) for name, array in elements.items()}
@@ -162,7 +161,7 @@ def _per_element(
     return _by_key(source, getattr(keyed, draw.__name__), static, **elements)
 
 
-# Draws that code on the meta device would have made, made after all.
+# Deferred draws of code on the meta device.
 
 
 def _again(draw: Callable[..., Any], *arguments_and_call: Any) -> Any:
@@ -210,7 +209,7 @@ def _source(where: device, generator: Any) -> _Source | None:
     if scope is not None:
         return scope
     if modes.trace is not None and where.type == "cpu":
-        # A compiled program runs in one place, wherever its factories would put their tensors.
+        # A compiled program runs on one device, regardless of the default device.
         where = modes.trace.place()
     return generator_for(where, generator)
 

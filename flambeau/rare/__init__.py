@@ -1,1 +1,4 @@
-"""PyTorch's rare and old names, each imported when it is first asked for; see `flambeau._names`."""
+"""PyTorch's rare and old names, imported on first use; see `flambeau._names`.
+
+May import `core`, `ops`, `nn`, `amp` and `return_types`.
+"""

@@ -1,4 +1,4 @@
-"""Older names of what is in `flambeau.amp`; those of a type of device warn, as PyTorch's do."""
+"""Older names for `flambeau.amp`; those for a type of device warn, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from flambeau.amp.autocast_mode import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from flambeau.core.dtype import dtype
-from flambeau.core.warning import warn
+from flambeau.core.support.dtype import dtype
+from flambeau.core.support.warning import warn
 
 __all__ = [
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -61,7 +61,7 @@ def set_autocast_gpu_dtype(dtype: dtype) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Nothing: no converted parameters are kept."""
+    """Do nothing: no converted parameters are cached."""
 
 
 class _Nesting(threading.local):
@@ -72,12 +72,12 @@ _nesting = _Nesting()
 
 
 def autocast_increment_nesting() -> int:
-    """Count a block of autocast that a program enters by itself; gives how many there are."""
+    """Count an autocast block that a program enters itself; return the nesting depth."""
     _nesting.depth += 1
     return _nesting.depth
 
 
 def autocast_decrement_nesting() -> int:
-    """Count a block as left; gives how many are left."""
+    """Count an autocast block as left; return the nesting depth."""
     _nesting.depth -= 1
     return _nesting.depth

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.convert import make
-from flambeau.core.modes import modes
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
-from flambeau.ops.factory import checked_dtype
-from flambeau.ops.known import known_values
+from flambeau.core.operators.op import function
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.modes import modes
+from flambeau.core.values.convert import make
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import known_values
+from flambeau.ops.factories.factory import checked_dtype
 
 __all__ = ["apply_", "frombuffer", "map_"]
 
@@ -26,19 +26,19 @@ def frombuffer(
     offset: int = 0,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A 1-d CPU tensor of the bytes in memory that Python's buffer protocol gives.
+    """A 1-d CPU tensor of the bytes of an object with Python's buffer protocol.
 
-    Unlike PyTorch, the elements are copied: neither sees later writes to the other.
+    Unlike PyTorch, the elements are copied: later writes to one do not change the other.
 
     Args:
         buffer: Such as `bytes`, a `bytearray`, an `array` or a memory map.
-        dtype: What the bytes are.
-        count: How many elements; by default all.
-        offset: How many bytes to leave out at the beginning.
+        dtype: The dtype of the elements.
+        count: The number of elements; by default all.
+        offset: The number of bytes to skip at the beginning.
         requires_grad: Whether `backward` accumulates gradients for it.
 
     Raises:
-        ValueError: ``buffer`` has no such memory, or there is none, or too little.
+        ValueError: ``buffer`` does not support the protocol, or is empty or too small.
 
     >>> import flambeau
     >>> flambeau.frombuffer(bytes([1, 2, 3]), dtype=flambeau.uint8)
@@ -73,23 +73,23 @@ def frombuffer(
 
 @function(method=True)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replace each element by what a Python function gives for it; slow, and on the CPU only.
+    """Replace each element by the result of a Python function; slow, and only on the CPU.
 
     Raises:
         RuntimeError: The tensor requires grad.
         TypeError: The tensor is on another device.
-        TracedValueError: In a compiled program, which has no elements to give to the function.
+        TracedValueError: In a compiled program, where the elements are unknown.
     """
     return _replaced("apply_", self, (), callable)
 
 
 @function(method=True)
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each element by what a Python function gives for it and one of another tensor.
+    """Replace each element by the result of a Python function of it and of another tensor's.
 
     Args:
-        tensor: Of a shape that broadcasts to that of this tensor.
-        callable: Of two numbers.
+        tensor: A tensor that broadcasts to the shape of this tensor.
+        callable: A function of two numbers.
 
     Raises:
         RuntimeError: One of the tensors requires grad.

@@ -1,27 +1,27 @@
-"""Flat indices and the coordinates that they stand for."""
+"""Flat indices and their coordinates."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.dtype import INTEGER
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.op import function
+from flambeau.core.support.dtype import INTEGER
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["unravel_index"]
 
 
 @function
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor for each dimension, of elements that are given by flat indices.
+    """The coordinates of flat indices, one tensor for each dimension.
 
     Args:
-        indices: Integers of any shape, counting the elements of a tensor of shape ``shape`` row by
-            row; they wrap around.
-        shape: The sizes of that tensor, or the one size that it has.
+        indices: Integers of any shape, which index the flattened tensor of shape ``shape``; they
+            wrap around.
+        shape: The sizes of the tensor, or its only size.
 
     Raises:
-        TypeError: ``indices`` are no integers, or ``shape`` is no sequence of them.
+        TypeError: ``indices`` are no integers, or ``shape`` is not a sequence of them.
         ValueError: A size is negative.
 
     >>> import flambeau

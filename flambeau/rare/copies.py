@@ -1,16 +1,16 @@
-"""Views' names with ``_copy``: the elements of the view in tensors of their own.
+"""Views with ``_copy`` in their names: copies of the viewed elements.
 
-Writing to the result does not reach the input, nor the reverse. PyTorch names their nodes after the
-view with ``_copy`` behind it; here the last node is that of the copy.
+A write to the result does not change the input, nor vice versa. PyTorch names their nodes after the
+view with the suffix ``_copy``; here the last node is that of the copy.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
-from flambeau.ops.views import alias, view_as_complex, view_as_real
+from flambeau.core.operators.op import function
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.shapes.views import alias, view_as_complex, view_as_real
 
 __all__ = [
     "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def _own(view: Any) -> Any:
-    """A view, or each of several, with elements of its own."""
+    """A copy of a view, or of each of several."""
     return tuple(each.clone() for each in view) if isinstance(view, tuple) else view.clone()
 
 
@@ -35,7 +35,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Any:
 def slice_copy(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
-    """A copy of the elements from ``start`` to before ``end`` along ``dim``, each ``step``-th.
+    """A copy of the elements from ``start`` to ``end`` (exclusive) along ``dim``, with a step.
 
     Raises:
         RuntimeError: The step is not positive.
@@ -91,7 +91,7 @@ def view_as_real_copy(input: Tensor) -> Any:
 
 
 def _copy_of(method: str) -> Any:
-    """The function of the arguments of a method of Tensor that gives a view."""
+    """The copying function for a method of Tensor that returns a view."""
 
     def copy(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         return _own(getattr(input, method)(*args, **kwargs))

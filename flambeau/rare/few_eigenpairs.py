@@ -1,4 +1,4 @@
-"""The outermost eigenvalues of a symmetric matrix: `lobpcg`."""
+"""The extreme eigenvalues of a symmetric matrix: `lobpcg`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.sparse.linalg import lobpcg_standard
 
-from flambeau.core.dtype import FLOATING
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.dtype import FLOATING
+from flambeau.core.values.tensor import Tensor
 from flambeau.linalg import cholesky, eigh, solve_triangular
-from flambeau.ops.sampling import randn
+from flambeau.ops.draws.sampling import randn
 
 __all__ = ["lobpcg"]
 
@@ -36,25 +36,25 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:
     """The largest or smallest eigenvalues of a symmetric matrix, with eigenvectors.
 
-    A dense matrix is decomposed as a whole, to full precision, and gradients pass. The largest
-    eigenvalues of a sparse matrix are found by LOBPCG with products only, as
-    `jax.experimental.sparse.linalg.lobpcg_standard` does; other problems make it dense.
+    A dense matrix is decomposed completely, to full precision, and the result is differentiable.
+    The largest eigenvalues of a sparse matrix are found by LOBPCG with products only, by
+    `jax.experimental.sparse.linalg.lobpcg_standard`; for other problems the matrix becomes dense.
 
     Args:
         A: ``(*, m, m)``, symmetric, dense or sparse.
-        k: How many; by default as many as ``X`` has columns, else 1.
+        k: The number of eigenvalues; by default the number of columns of ``X``, else 1.
         B: ``(*, m, m)``, symmetric and positive definite: the problem is then A x = λ B x.
-        X: ``(*, m, n)``, vectors to begin with, where products only are used.
-        n: How many vectors to begin with; ``k`` by default.
+        X: ``(*, m, n)``, initial vectors for LOBPCG.
+        n: The number of initial vectors; ``k`` by default.
         iK: A preconditioner, which has no effect.
-        niter: How many steps LOBPCG may take; 1000 by default, and -1 for as many as it needs.
-        tol: The relative residual that is small enough for LOBPCG; by default the precision of the
+        niter: The maximum number of LOBPCG steps; 1000 by default, and -1 for no limit.
+        tol: The tolerance of LOBPCG for the relative residual; by default the precision of the
             dtype.
         largest: The largest eigenvalues, in decreasing order; else the smallest ones, in increasing
             order.
         method: ``"ortho"`` or ``"basic"``, without effect.
         tracker: Not supported.
-        ortho_iparams: Settings of PyTorch's method, without effect, as the next two.
+        ortho_iparams: Settings of PyTorch's method, without effect, like the next two.
         ortho_fparams: See ``ortho_iparams``.
         ortho_bparams: See ``ortho_iparams``.
 
@@ -62,8 +62,8 @@ def lobpcg(
         Eigenvalues ``(*, k)`` and eigenvectors ``(*, m, k)``, whose signs are not determined.
 
     Raises:
-        ValueError: ``A`` is no square matrix of floating-point numbers, has less than three times
-            as many rows as pairs are asked for, or ``method`` is unknown.
+        ValueError: ``A`` is not a square matrix of floating-point numbers, has fewer rows than
+            three times the number of pairs, or ``method`` is unknown.
         NotImplementedError: There is a ``tracker``.
 
     >>> import flambeau

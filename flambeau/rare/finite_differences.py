@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dims
-from flambeau.ops.shape import cat
+from flambeau.core.operators.op import function
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dims
+from flambeau.ops.shapes.shape import cat
 
 __all__ = ["gradient"]
 
 
 @function
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
-    """The partial derivatives of a function that is given by its samples.
+    """The partial derivatives of a function given by samples.
 
-    Inside by central differences, which are of second order for unequal distances too; at the two
-    ends by one-sided differences.
+    Central differences in the interior, of second order even for unequal spacing; one-sided
+    differences at both ends.
 
     Args:
         input: The samples.
-        spacing: The distance of neighbours, a number for all dimensions or one for each; or the
+        spacing: The distance between samples, a number for all dimensions or one for each; or the
             coordinates of the samples along each dimension, as 1-d tensors. By default 1.
         dim: The dimensions to differentiate along; by default all.
         edge_order: The order of the differences at the ends, 1 or 2.

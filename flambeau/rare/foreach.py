@@ -1,6 +1,6 @@
 """Operators over lists of tensors: `flambeau._foreach_add_` and the like, by PyTorch's names.
 
-What a call computes for the tensors of a list is one program, where they are on one device.
+A call for a list of tensors on one device is one program.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import finishing
-from flambeau.core.dispatch import run
-from flambeau.core.generations import remembered
-from flambeau.core.kernel import Kernel
-from flambeau.core.modes import modes
-from flambeau.core.overrides import OverrideNeeded
-from flambeau.core.tensor import Tensor
-from flambeau.core.viewing import leaf_error
-from flambeau.core.writing import all_or_none, check_fit, put
-from flambeau.ops.arithmetic import add_scaled, sub_scaled
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.operators.dispatch import run
+from flambeau.core.operators.overrides import OverrideNeeded
+from flambeau.core.operators.viewing import leaf_error
+from flambeau.core.operators.writing import all_or_none, check_fit, put
+from flambeau.core.programs import finishing
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.generations import remembered
+from flambeau.core.support.modes import modes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.elementwise.arithmetic import add_scaled, sub_scaled
+from flambeau.ops.elementwise.selection import clamp_max, clamp_min
 from flambeau.ops.matrices.norms import vector_norm
-from flambeau.ops.selection import clamp_max, clamp_min
 
 __all__ = ["foreach"]
 
@@ -31,7 +31,7 @@ _OF_ONE = frozenset([
     "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "zero_",
 ])  # fmt: skip
 _NEEDED = object()
-# The operands of the others besides the list of tensors, in order, and what they are by default.
+# The operands besides the list of tensors, in order, with their defaults.
 _OPERANDS: dict[str, dict[str, Any]] = {
     "add": {"other": _NEEDED, "alpha": 1},
     "addcdiv": {"tensor1": _NEEDED, "tensor2": _NEEDED, "value": 1},
@@ -48,8 +48,8 @@ _OPERANDS: dict[str, dict[str, Any]] = {
     "pow": {"exponent": _NEEDED},
     "sub": {"other": _NEEDED, "alpha": 1},
 }
-# The functions that compute them, unless it is the method of the same name; the one of `maximum`
-# takes tensors only.
+# The functions that compute them, if not the method of the same name; that of `maximum` takes only
+# tensors.
 _OPERATORS: dict[str, Any] = {
     "add": add_scaled, "maximum": clamp_min, "minimum": clamp_max, "norm": vector_norm,
     "sub": sub_scaled,
@@ -63,15 +63,15 @@ _NEW_ONLY = ("clone", "norm")
 def foreach(name: str) -> Callable[..., Any]:
     """The function ``_foreach_{name}``; one with an ``_`` at the end overwrites the tensors.
 
-    It takes a list of tensors. A further operand is a list with one for each of them, or one for
-    all. It returns a tuple, or if it overwrites the tensors, the list that it was given; the
-    gradients of all results have one node.
+    It takes a list of tensors. A further operand is a list with one value for each tensor, or one
+    value for all. It returns a tuple or, if it overwrites the tensors, the given list; all results
+    share one node of the tape.
 
     Raises:
         AttributeError: There is no such function.
-        TypeError: What is given is no list of tensors, or there are too few or too many operands.
-        RuntimeError: The list is empty, or those of the operands are longer or shorter, or a leaf
-            would be overwritten while gradients are recorded; see also the operator.
+        TypeError: The argument is not a list of tensors, or there are too few or too many operands.
+        RuntimeError: The list is empty, operands have other lengths, or a leaf would be overwritten
+            while gradients are recorded; see also the operator.
 
     >>> import flambeau
     >>> averages = [flambeau.zeros(2), flambeau.zeros(1)]
@@ -121,7 +121,7 @@ def foreach(name: str) -> Callable[..., Any]:
 def _operands(
     full: str, stem: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """The operands besides the list of tensors, all of them."""
+    """The operands besides the list of tensors, with defaults."""
     usual = _OPERANDS.get(stem, {})
     given = dict(zip(usual, args, strict=False))
     named = {_SECOND_NAMES.get(name, name): value for name, value in kwargs.items()}
@@ -137,7 +137,7 @@ def _operands(
 
 
 def _rows(full: str, tensors: Any, operands: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """The operands of each result: for each tensor of the list, it and its operands."""
+    """The operands of each result: a tensor of the list and its operands."""
     if not isinstance(tensors, list | tuple):
         raise TypeError(f"{full}() takes a list of tensors, got {type(tensors).__name__}")
     for number, each in enumerate(tensors):
@@ -147,7 +147,7 @@ def _rows(full: str, tensors: Any, operands: tuple[Any, ...]) -> list[tuple[Any,
         raise RuntimeError(f"{full}() needs at least one tensor")
     columns = [tensors]
     for each in operands:
-        # Of numbers for all of them PyTorch makes a vector too.
+        # PyTorch also converts numbers for all of them to a vector.
         column = each.unbind(0) if isinstance(each, Tensor) and each.ndim == 1 else each
         if not isinstance(column, list | tuple):
             column = (column,) * len(tensors)
@@ -184,7 +184,7 @@ def _call(stem: str, row: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, A
 
 @remembered
 def _kernel(declared: Any, static: tuple[Any, ...], count: int) -> Kernel:
-    """An operator as often as there are tensors."""
+    """The kernel that applies an operator to each tensor."""
     one = declared.kernel(static)
     width = len(declared.dynamic)
 

@@ -1,7 +1,7 @@
-"""Functions of layers at the top of the namespace, with the positional arguments they have there.
+"""Functions of layers at the top of the namespace, with their positional arguments there.
 
-`flambeau.nn.functional` has the same with better ones. A ``reduction`` here is a number: 0 for
-``"none"``, 1 for ``"mean"`` and 2 for ``"sum"``.
+`flambeau.nn.functional` has the same functions with better arguments. A ``reduction`` here is a
+number: 0 for ``"none"``, 1 for ``"mean"`` and 2 for ``"sum"``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.overrides import asking_functions
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import asking_functions
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional
 
 __all__ = [
@@ -33,7 +33,7 @@ def _reduction(name: str, number: int) -> str:
     """The name of a reduction.
 
     Raises:
-        ValueError: ``number`` is none.
+        ValueError: ``number`` is not a reduction.
     """
     if number not in (0, 1, 2):
         raise ValueError(
@@ -116,7 +116,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Any:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Any:
-    """Dropout of whole channels: all of what stands behind the first two dimensions.
+    """Dropout of whole channels: all dimensions after the first two.
 
     Raises:
         RuntimeError: ``input`` has fewer than two dimensions.
@@ -141,7 +141,7 @@ def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Any:  # fmt: skip
-    """See `nn.functional.embedding`; a ``padding_idx`` of -1 means that there is none."""
+    """See `nn.functional.embedding`; a ``padding_idx`` of -1 means none."""
     return functional.embedding(
         indices, weight, None if padding_idx < 0 else padding_idx,
         scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
@@ -152,7 +152,7 @@ def convolution(
     input: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Any:  # fmt: skip
-    """A convolution over as many dimensions as the weight has behind its first two.
+    """A convolution over all dimensions of the weight after the first two.
 
     See `nn.functional.conv2d`, or if ``transposed`` `nn.functional.conv_transpose2d`.
 
@@ -212,10 +212,10 @@ def grid_sampler(
 
     Args:
         input: The images.
-        grid: Where to look.
+        grid: The sampling positions.
         interpolation_mode: 0 for ``"bilinear"``, 1 for ``"nearest"``, 2 for ``"bicubic"``.
         padding_mode: 0 for ``"zeros"``, 1 for ``"border"``, 2 for ``"reflection"``.
-        align_corners: As there.
+        align_corners: See `nn.functional.grid_sample`.
     """
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
@@ -232,7 +232,8 @@ grid_sampler_3d = grid_sampler
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
     """See `nn.functional.kl_div`."""
     name = _reduction("kl_div", reduction)
-    # The mean over all elements, which PyTorch warns of there, is asked for by number.
+    # PyTorch warns of the mean over all elements in `nn.functional`, but here it is requested by
+    # number.
     loss = functional.kl_div(input, target, reduction="none", log_target=log_target)
     return loss if name == "none" else getattr(loss, name)()
 

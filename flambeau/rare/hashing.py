@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core import errors
-from flambeau.core.dtype import COMPLEX, FLOATING
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.ops.checks import Dims, category, wrap_dims
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.support import errors
+from flambeau.core.support.dtype import COMPLEX, FLOATING
+from flambeau.ops.common.checks import Dims, category, wrap_dims
 
 __all__ = ["hash_tensor"]
 
@@ -20,11 +20,11 @@ __all__ = ["hash_tensor"]
 def hash_tensor(input: Array, dim: Dims = None, *, keepdim: bool = False, mode: int = 0) -> Array:
     """The exclusive or of the bits of all elements, or over some dimensions, as uint64.
 
-    Equal elements have equal hashes on every device; their order is not seen, and two equal
+    Equal elements have equal hashes on every device. The order does not matter, and two equal
     elements cancel each other.
 
     Args:
-        input: A tensor; its elements are taken as float64 or int64.
+        input: A tensor; its elements are converted to float64 or int64.
         dim: One dimension or several; all of them by default.
         keepdim: Keep the reduced dimensions, with size 1.
         mode: 0, the only one.
@@ -63,7 +63,7 @@ def _check_elements(input: Any, dims: tuple[int, ...], chosen: bool) -> None:
 
 
 def _as_float64(input: Any) -> Any:
-    """The elements in double precision, subnormal ones too, which XLA on the CPU makes zero."""
+    """The elements in double precision, even subnormal ones, which XLA's CPU code flushes."""
     if input.dtype == jnp.bfloat16:
         # The upper half of a float32.
         bits = jax.lax.bitcast_convert_type(input, jnp.uint16).astype(jnp.uint32) << 16

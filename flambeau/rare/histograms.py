@@ -1,4 +1,4 @@
-"""Histograms with the edges of their bins, over numbers or over points with several coordinates."""
+"""Histograms with bin edges, over numbers or points with several coordinates."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau import return_types
-from flambeau.core.kinds import Array, Arrays
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import needs_floating
-from flambeau.ops.shape import stack
-from flambeau.ops.values import concrete_values
+from flambeau.core.kernels.kinds import Array, Arrays
+from flambeau.core.operators.op import function, op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import needs_floating
+from flambeau.ops.common.values import concrete_values
+from flambeau.ops.shapes.shape import stack
 
 __all__ = ["histogram", "histogramdd"]
 
 
 @op(name="histogramdd", differentiable=False)
 def _counts(points: Array, edges: Arrays, weight: Array | None, density: bool) -> Array:
-    """How many of ``points`` ``(n, dimensions)`` lie in each box between the edges."""
+    """The number of ``points`` ``(n, dimensions)`` in each box between the edges."""
     shape = tuple(len(each) - 1 for each in edges)
     inside = jnp.ones(len(points), bool)
     places = []
     for column, each in zip(points.T, edges, strict=True):
         place = jnp.searchsorted(each, column, side="right") - 1
-        # The last bin holds its upper edge too.
+        # The last bin includes its upper edge.
         places.append(jnp.where(column == each[-1], len(each) - 2, place))
         inside &= (column >= each[0]) & (column <= each[-1])
     weights = jnp.ones(len(points), points.dtype) if weight is None else weight.ravel()
@@ -44,7 +44,7 @@ def _counts(points: Array, edges: Arrays, weight: Array | None, density: bool) -
 
 @op(name="histogram_edges", differentiable=False)
 def _edges(low: Array, high: Array, bins: int) -> Array:
-    # A range of no width is widened by one half on both sides.
+    # An empty range is widened by one half on both sides.
     flat = low == high
     low, high = jnp.where(flat, low - 0.5, low), jnp.where(flat, high + 0.5, high)
     return jnp.linspace(low, high, bins + 1, dtype=low.dtype)
@@ -84,7 +84,7 @@ def _histogram(
 
 
 def _equal_bins(name: str, column: Tensor, bins: int, ends: Any) -> Tensor:
-    """The edges of ``bins`` ranges of equal width, between two ends or those of the data."""
+    """The edges of ``bins`` ranges of equal width, between two ends or the extremes of the data."""
     if bins < 1:
         raise RuntimeError(f"{name}(): the number of bins must be positive, got {bins}")
     if ends:
@@ -111,15 +111,15 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """How many elements lie between each two neighbouring edges.
+    """The number of elements between neighbouring edges.
 
     Args:
         input: A floating point tensor of any shape.
         bins: The number of ranges of equal width; or the edges, ascending, shape ``(bins + 1,)``.
-        range: Where the first range begins and the last one ends; by default the least and the
-            greatest element. Elements outside are not counted.
-        weight: What each element counts for, of the shape of ``input``; by default 1.
-        density: Divide, so that the integral over all ranges is 1.
+        range: The start of the first range and the end of the last one; by default the least and
+            the greatest element. Elements outside are not counted.
+        weight: The weight of each element, of the shape of ``input``; by default 1.
+        density: Normalize, so that the integral over all ranges is 1.
 
     Returns:
         ``hist`` of shape ``(bins,)`` and ``bin_edges`` of shape ``(bins + 1,)``.
@@ -143,15 +143,15 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Any:
-    """How many points lie in each box of a grid.
+    """The number of points in each box of a grid.
 
     Args:
         input: Points of shape ``(..., n)`` in n dimensions.
         bins: The number of ranges of equal width along each dimension; or one number for all; or
             the edges for each.
-        range: The least and greatest coordinate, for one dimension after the other.
-        weight: What each point counts for, shape ``(...)``.
-        density: Divide, so that the integral over the grid is 1.
+        range: The least and greatest coordinate of each dimension, in sequence.
+        weight: The weight of each point, shape ``(...)``.
+        density: Normalize, so that the integral over the grid is 1.
 
     Returns:
         ``hist``, with a dimension for each coordinate, and a tuple ``bin_edges``.

@@ -1,4 +1,4 @@
-"""Factorizations of matrices under the names that stand outside `linalg`."""
+"""Factorizations of matrices under their names outside `linalg`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau import return_types
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.draws.sampling import randn
+from flambeau.ops.indices.placement import or_missing
 from flambeau.ops.matrices.factorization import (
     check_matrix,
     check_reflections,
@@ -23,8 +25,6 @@ from flambeau.ops.matrices.factorization import (
 )
 from flambeau.ops.matrices.solving import are_pivots, check_pivots
 from flambeau.ops.matrices.solving import lu_solve as linalg_lu_solve
-from flambeau.ops.placement import or_missing
-from flambeau.ops.sampling import randn
 
 __all__ = [
     "geqrf", "lu", "lu_solve", "lu_unpack", "orgqr", "ormqr", "pca_lowrank", "svd_lowrank",
@@ -72,8 +72,8 @@ def lu_unpack(
     Args:
         LU_data: ``(..., m, n)``.
         LU_pivots: ``(..., min(m, n))``, int32.
-        unpack_data: Give L and U; empty tensors if false.
-        unpack_pivots: Give P; an empty tensor if false.
+        unpack_data: Return L and U; empty tensors if false.
+        unpack_pivots: Return P; an empty tensor if false.
 
     Returns:
         ``P, L, U`` of ``(..., m, m)``, ``(..., m, k)`` and ``(..., k, n)`` for ``k = min(m, n)``.
@@ -104,7 +104,7 @@ def geqrf(input: Array) -> Array:
         ``tau``, for `orgqr` and `ormqr`.
 
     Raises:
-        RuntimeError: ``input`` is no matrix.
+        RuntimeError: ``input`` is not a matrix.
     """
     check_matrix("geqrf", input)
     packed, tau = jnp.linalg.qr(input, mode="raw")
@@ -121,13 +121,13 @@ def orgqr(input: Tensor, tau: Tensor) -> Any:
 def ormqr(
     input: Array, tau: Array, other: Array, left: bool = True, transpose: bool = False
 ) -> Array:
-    """``Q @ other``, where Q is the product of all of the Householder reflections, a square matrix.
+    """``Q @ other``, where the square matrix Q is the product of all Householder reflections.
 
     Args:
         input: ``(..., m, k)``, the reflections' vectors below its diagonal.
         tau: ``(..., k)``, their factors.
         other: ``(..., m, n)``, or ``(..., n, m)`` if not ``left``.
-        left: Multiply from the left; else give ``other @ Q``.
+        left: Multiply from the left; otherwise return ``other @ Q``.
         transpose: Multiply by the conjugate transpose of Q.
     """
     check_matrix("ormqr", input)
@@ -147,11 +147,11 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Any = No
     """The greatest singular values of a matrix and their vectors, by a randomized algorithm.
 
     N. Halko, P. G. Martinsson and J. A. Tropp, "Finding structure with randomness", 2009, algorithm
-    5.1 on the subspace of 4.4. It is good where the singular values fall quickly.
+    5.1 on the subspace of 4.4. It is accurate if the singular values decrease quickly.
 
     Args:
         A: ``(..., m, n)``.
-        q: How many singular values, somewhat more than the rank that is looked for.
+        q: The number of singular values, somewhat more than the desired rank.
         niter: The number of subspace iterations.
         M: Subtracted from ``A``, of a shape that broadcasts.
 
@@ -168,7 +168,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Any = No
 
 
 def _range_of(A: Tensor, q: int, niter: int) -> Any:
-    """Orthonormal columns that nearly span the range of ``A``."""
+    """Orthonormal columns that approximately span the range of ``A``."""
     start = randn(A.size(-1), q, dtype=A.dtype, device=A.device)
     basis = linalg_qr(A @ start)[0]
     for _ in range(niter):
@@ -182,9 +182,9 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
     Args:
         A: ``(..., m, n)``, m samples.
-        q: How many; by default ``min(6, m, n)``.
+        q: The number of components; by default ``min(6, m, n)``.
         center: Subtract the mean of each column first.
-        niter: As there.
+        niter: See `svd_lowrank`.
 
     Returns:
         ``U, S, V``; the columns of V are the principal directions.

@@ -1,19 +1,19 @@
-"""Functions that PyTorch keeps for older programs, beside newer ones that do the same."""
+"""Functions that PyTorch keeps for older programs, with newer equivalents."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.dtype import INTEGER, get_default_dtype, int64, set_default_dtype
-from flambeau.core.op import function
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.conversion import TYPE_NAMES
-from flambeau.ops.from_data import tensor
+from flambeau.core.operators.op import function
+from flambeau.core.support.dtype import INTEGER, get_default_dtype, int64, set_default_dtype
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.conversion import TYPE_NAMES
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.factories.ranges import arange
 from flambeau.ops.matrices.matrix_functions import matrix_norm
 from flambeau.ops.matrices.norms import norm
 from flambeau.ops.neural.reparametrization import norm_except_dim
-from flambeau.ops.ranges import arange
 
 __all__ = [
     "fill", "frobenius_norm", "norm_except_dim", "nuclear_norm", "range", "set_default_tensor_type",
@@ -48,10 +48,10 @@ def range(
     start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """The numbers ``start, start + step, ...`` up to ``end``, which is one of them if it is hit.
+    """The numbers ``start, start + step, ...`` up to ``end``, inclusive.
 
-    New code says `arange`, which leaves ``end`` out as Python's ``range`` does. Arguments as there;
-    the default dtype is the floating point one in any case.
+    New code uses `arange`, which excludes ``end`` like Python's ``range``. See `arange` for the
+    arguments; the default dtype is always the floating point one.
 
     Raises:
         RuntimeError: The step is zero or leads away from ``end``.
@@ -65,7 +65,7 @@ def range(
         raise RuntimeError(f"range(): a step of {step} does not lead from {start} to {end}")
     count = int((end - start) / step) + 1
     dtype = get_default_dtype() if dtype is None else dtype
-    # Half a step behind the last number, so that rounding can neither drop it nor add one.
+    # Half a step after the last number, so that rounding can neither drop nor add one.
     behind = count if dtype.category == INTEGER else count - 0.5
     return arange(
         start, start + behind * step, step, out=out, dtype=dtype, layout=layout,
@@ -89,12 +89,12 @@ def typename(obj: Any, /) -> str:
 
 @function(method=True)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
-    """`split_with_sizes`, whose parts are copies."""
+    """`split_with_sizes` with copies as parts."""
     return tuple(each.clone() for each in input.split_with_sizes(split_sizes, dim))
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A capsule for another library's ``from_dlpack``, which today takes the tensor itself."""
+    """A capsule for another library's ``from_dlpack``, which today accepts the tensor itself."""
     return tensor.__dlpack__()
 
 
@@ -102,7 +102,7 @@ def set_default_tensor_type(t: Any, /) -> None:
     """`set_default_dtype` by the name of a tensor type, such as ``"flambeau.DoubleTensor"``.
 
     Args:
-        t: A type such as `flambeau.DoubleTensor`, or the name of one, with or without a module.
+        t: A type such as `flambeau.DoubleTensor`, or its name, with or without a module.
 
     Raises:
         TypeError: There is no such type, or it is not of a floating point dtype.

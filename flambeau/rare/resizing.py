@@ -1,7 +1,6 @@
-"""Tensors that change their number of elements, and memory layouts that are asked for.
+"""Tensors that change their number of elements, and explicit memory layouts.
 
-Every tensor is contiguous as far as a caller can see, so layouts say nothing about the result; they
-are checked all the same.
+Every tensor behaves as a contiguous one, so layouts do not affect the result, but they are checked.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.cell import Cell
-from flambeau.core.convert import legacy_array
-from flambeau.core.history import is_part
-from flambeau.core.kinds import Array
-from flambeau.core.modes import modes
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.creation import empty
-from flambeau.ops.factory import shape_of, wrap_new
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.support.modes import modes
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.convert import legacy_array
+from flambeau.core.values.history import is_part
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.creation import empty
+from flambeau.ops.factories.factory import shape_of, wrap_new
 
 __all__ = ["as_strided_", "as_strided_scatter", "empty_permuted", "empty_strided", "resize_as_"]
 
@@ -32,10 +31,10 @@ def _resized(input: Array, size: tuple[int, ...]) -> Array:
 
 @function(method=True)
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give this tensor another size, in place: its elements in order, and zeros behind them.
+    """Resize this tensor in place, keeping its elements in order, with zeros after them.
 
-    Unlike PyTorch's, a tensor that was made smaller has lost the elements that are left out, and
-    what shared its elements before keeps the old ones for itself.
+    Unlike in PyTorch, a tensor that was made smaller loses the dropped elements, and tensors that
+    shared its elements keep the old ones.
 
     Raises:
         RuntimeError: The tensor requires grad or is a view, or a size is negative.
@@ -61,7 +60,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 @function(method=True)
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Make this tensor what `as_strided` gives of it.
+    """Make this tensor the result of `as_strided`.
 
     Raises:
         RuntimeError: The tensor requires grad or is a view; the sizes do not fit the elements.
@@ -87,7 +86,7 @@ def _reshape(tensor: Tensor, array: Any) -> None:
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Any:
-    """A copy of ``input`` in which ``src`` stands where `as_strided` would look.
+    """A copy of ``input`` with the elements selected by `as_strided` replaced by ``src``.
 
     Raises:
         RuntimeError: ``src`` has another size; the sizes do not fit the elements of ``input``.
@@ -103,9 +102,9 @@ def as_strided_scatter(
 
 @function(method=True)
 def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    """A tensor of this one's dtype, by `flambeau.Tensor`'s rules: of some size, or with some data.
+    """A tensor with this one's dtype, by the rules of `flambeau.Tensor`: of a size, or with data.
 
-    New code says `Tensor.new_empty` or `Tensor.new_tensor`.
+    New code uses `Tensor.new_empty` or `Tensor.new_tensor`.
 
     Raises:
         TypeError: There is neither a size nor data.
@@ -120,10 +119,10 @@ def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """`empty` of a size; the strides are checked only.
+    """`empty` of a size; the strides are only checked.
 
     Raises:
-        RuntimeError: There are not as many strides as sizes, or one is negative.
+        RuntimeError: The numbers of strides and sizes differ, or a stride is negative.
     """
     shape_of("empty_strided", (tuple(stride),))
     _check_as_many("empty_strided", "strides", size, stride)
@@ -135,10 +134,10 @@ def empty_permuted(
     size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """`empty` of a size; the order of the dimensions in memory is checked only.
+    """`empty` of a size; the order of the dimensions in memory is only checked.
 
     Raises:
-        RuntimeError: ``physical_layout`` does not name each dimension once.
+        RuntimeError: ``physical_layout`` is not a permutation of the dimensions.
     """
     _check_as_many("empty_permuted", "dimensions", size, physical_layout)
     if sorted(physical_layout) != list(range(len(size))):
@@ -160,7 +159,7 @@ def new_empty_strided(
     self: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """`empty_strided` of this tensor's dtype and device."""
+    """`empty_strided` with this tensor's dtype and device."""
     return empty_strided(
         size, stride, dtype=self.dtype if dtype is None else dtype, layout=layout,
         device=self.device if device is None else device, requires_grad=requires_grad,

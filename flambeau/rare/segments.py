@@ -1,4 +1,4 @@
-"""Elements of neighbouring rows, combined: `segment_reduce`."""
+"""Reductions over segments of rows: `segment_reduce`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.dtype import FLOATING
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.placement import is_unknown, nan_unless, needs_integers
-from flambeau.ops.scattering import combined
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.support.dtype import FLOATING
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import is_unknown
+from flambeau.ops.indices.placement import nan_unless, needs_integers
+from flambeau.ops.indices.scattering import combined
 
 __all__ = ["segment_reduce"]
 
 _REDUCTIONS = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}
 _REDUCTIONS |= {"amax": "amax", "amin": "amin"}
-#: What an empty segment gives without ``initial``.
+#: The results for empty segments without ``initial``.
 _EMPTY = {"sum": 0.0, "mean": np.nan, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 
@@ -35,9 +36,9 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Any:
-    """The elements of each segment along a dimension, combined.
+    """The reduction of each segment along a dimension.
 
-    Elements that belong to no segment are left out.
+    Elements outside all segments are ignored.
 
     Args:
         data: Floating-point elements.
@@ -45,13 +46,13 @@ def segment_reduce(
             gradient.
         lengths: The lengths of the segments, ``(*data.shape[:axis], S)``; integers.
         indices: Not supported, as in PyTorch.
-        offsets: Where segments begin, and after them where the last one ends,
-            ``(*data.shape[:axis], S + 1)``; counts before ``lengths``.
-        axis: The dimension that segments lie along, the last one of ``lengths`` or ``offsets``.
-        unsafe: Do not check the values of ``lengths``; where they are not known, as in a compiled
-            function, they are not checked either.
-        initial: A number that each segment begins with. Without it empty segments give 0, 1,
-            infinities or, as a mean, NaN.
+        offsets: The starts of the segments, and the end of the last one, ``(*data.shape[:axis], S +
+            1)``; takes precedence over ``lengths``.
+        axis: The dimension of the segments, the last one of ``lengths`` or ``offsets``.
+        unsafe: Do not check the values of ``lengths``. In a compiled function they are never
+            checked.
+        initial: The initial value of each segment. Without it empty segments give 0, 1, infinities
+            or, for a mean, NaN.
 
     Returns:
         Shape ``(*data.shape[:axis], S, *data.shape[axis + 1:])``.
@@ -59,7 +60,7 @@ def segment_reduce(
     Raises:
         RuntimeError: There are neither ``lengths`` nor ``offsets``, their shape does not fit,
             lengths are negative or do not add up to the size of the dimension (the result is NaN
-            for such lengths in compiled functions), or ``reduce`` is none of these.
+            for such lengths in compiled functions), or ``reduce`` is unknown.
         NotImplementedError: ``data`` is not of floating-point numbers, or lengths are no integers.
 
     >>> import flambeau
@@ -147,7 +148,7 @@ def _combined(column: Any, index: Any, count: int, reduce: str, initial: float |
         found = combined(start, index, column, reduce=reduce, include_self=False)
         if initial is None:
             return found
-        # A number of the segment's own that equals the initial one has the gradient.
+        # If an element of the segment equals the initial value, it gets the gradient.
         is_beaten = found < initial if reduce == "amax" else found > initial
         return jnp.where(is_beaten, start, found)
     if reduce != "mean":

@@ -1,4 +1,4 @@
-"""Numbers that may stand for unknown sizes in PyTorch; here all sizes are Python's numbers."""
+"""PyTorch's symbolic numbers for unknown sizes; here all sizes are Python's numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = [
 
 
 class SymInt:
-    """An unknown size; nothing is one here: compiled functions are traced for each shape."""
+    """An unknown size; no value here is one: compiled functions are traced for each shape."""
 
 
 class SymFloat:
-    """An unknown number; nothing is one here."""
+    """An unknown number; no value here is one."""
 
 
 class SymBool:
-    """An unknown truth; nothing is one here."""
+    """An unknown truth value; no value here is one."""
 
 
 def sym_int(a: Any) -> int:
@@ -66,7 +66,7 @@ def sym_sqrt(a: Any) -> float:
 
 
 def sym_sum(*args: Any) -> Any:
-    """The sum of numbers, or of those in one sequence."""
+    """The sum of numbers, or of the numbers in one sequence."""
     return sum(args[0] if len(args) == 1 and hasattr(args[0], "__iter__") else args)
 
 

@@ -1,18 +1,18 @@
-"""Constructors named for a dtype, as scripts of PyTorch's first years call them."""
+"""Constructors named for a dtype, as in early PyTorch scripts."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import naming
-from flambeau.core.attributes import handle_on
-from flambeau.core.cell import Cell
-from flambeau.core.convert import legacy_array
-from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor
-from flambeau.ops.conversion import TYPE_NAMES
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support import naming
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.attributes import handle_on
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.convert import legacy_array
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.conversion import TYPE_NAMES
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _TensorType(type):
-    """A class of which a tensor is an instance if it has the right dtype."""
+    """A class whose instances are the tensors with the right dtype."""
 
     dtype: dtype
     is_cuda: bool
@@ -70,5 +70,5 @@ ShortTensor: _TensorType = _tensor_type(dtypes.int16)
 
 @functools.cache
 def on_cuda(name: str) -> _TensorType:
-    """The class of that name in `flambeau.cuda`, of tensors on a GPU."""
+    """The class of the same name in `flambeau.cuda`, for tensors on a GPU."""
     return _tensor_type(globals()[name].dtype, is_cuda=True)

@@ -1,7 +1,7 @@
 """Window functions under PyTorch's names: `torch.signal.windows`.
 
-They are symmetric by default; ``sym=False`` leaves out the last of one sample more, as Fourier
-transforms want it. The factories `flambeau.hann_window` and the like do so by default.
+They are symmetric by default; ``sym=False`` drops the last sample of a longer window, which is
+periodic for Fourier transforms. Factories such as `flambeau.hann_window` are periodic by default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _window(
 
     Raises:
         ValueError: ``M`` is negative, or ``dtype`` is not floating point.
-        TypeError: There is something else than ``dtype``, ``layout``, ``device`` and
+        TypeError: There are keyword arguments other than ``dtype``, ``layout``, ``device`` and
             ``requires_grad`` among the options.
     """
     if M < 0:
@@ -100,7 +100,7 @@ def general_cosine(M: int, *, a: Sequence[float], sym: bool = True, **options: A
     """``a[0] - a[1] cos(2 pi t) + a[2] cos(4 pi t) - ...``. Further arguments as for `hann`.
 
     Raises:
-        TypeError: ``a`` is no sequence.
+        TypeError: ``a`` is not a sequence.
         ValueError: ``a`` is empty.
     """
     if not isinstance(a, Sequence):

@@ -1,4 +1,9 @@
-"""Sparse tensors in coordinate format, as graphs and embeddings need them."""
+"""Sparse tensors in coordinate format, for graphs and embeddings.
+
+A sparse tensor is a subclass of Tensor made of positions, which never change, and values. It
+overrides functions by ``__torch_function__``, so ordinary tensors pay nothing for it; one table
+(`rules.py`) has the rule of each operator. May import `core` and `ops`.
+"""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.sparse import methods as _methods  # noqa: F401 (methods of Tensor)

@@ -1,24 +1,24 @@
-"""Sparse matrices whose rows, or columns, are compressed: CSR and CSC.
+"""Sparse matrices with compressed rows or columns: CSR and CSC.
 
-One is a sparse tensor in coordinate format whose values lie row by row (column by column), with the
-place where each row begins. So it computes as that one does; what is not value by value gives
-results in coordinate format.
+A compressed matrix is a sparse tensor in coordinate format with its values row by row (column by
+column), and the start of each row. So it computes like a coordinate tensor; results of operators
+that are not elementwise are in coordinate format.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import layout as layouts
-from flambeau.core.pytree import OwnParts
-from flambeau.core.tensor import Tensor
-from flambeau.ops.factory import checked_dtype
-from flambeau.ops.from_data import tensor
-from flambeau.ops.known import known_values
-from flambeau.ops.ranges import arange
-from flambeau.ops.shape import stack
-from flambeau.ops.sorting import argsort, searchsorted
+from flambeau.core.devices import layout as layouts
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.pytree import OwnParts
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import known_values
+from flambeau.ops.factories.factory import checked_dtype
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.factories.ranges import arange
+from flambeau.ops.reductions.sorting import argsort, searchsorted
+from flambeau.ops.shapes.shape import stack
 from flambeau.sparse.creation import coalesce, to_sparse
 from flambeau.sparse.tensor import SparseTensor, is_known
 
@@ -41,8 +41,8 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
     """A matrix in the layout `flambeau.sparse_csr` or `flambeau.sparse_csc`.
 
     Attributes:
-        _starts_: Where each row (column) begins among the values, and where the last one ends.
-        _layout_: Which of the two it is.
+        _starts_: The start of each row (column) in the values, and the end of the last one.
+        _layout_: The layout.
     """
 
     _starts_: Tensor
@@ -55,7 +55,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
     def put_together(
         indices: Tensor, values: Tensor, starts: Tensor, size: Any, coalesced: bool, layout: Any
     ) -> CompressedTensor:
-        """A matrix of these parts, which are not checked."""
+        """A matrix of these components, which are not checked."""
         result: CompressedTensor = object.__new__(CompressedTensor)
         filled = SparseTensor.of(indices, values, size, coalesced)
         result._indices_, result._values_ = filled._indices_, filled._values_
@@ -70,14 +70,14 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         return CompressedTensor.put_together(self._indices_, values, *facts)
 
     def beside(self, values: Tensor) -> CompressedTensor:
-        """Other values, perhaps on another device, at the same positions there."""
+        """Other values, perhaps on another device, at the same positions."""
         where = values.device
         facts = self._starts_.to(where), self._size_, self._coalesced_, self._layout_
         return CompressedTensor.put_together(self._indices_.to(where), values, *facts)
 
     @property
     def layout(self) -> Any:
-        """Which of the two layouts it has."""
+        """The layout of this matrix."""
         return self._layout_
 
     def values(self) -> Tensor:
@@ -85,7 +85,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         return self._values_
 
     def is_coalesced(self) -> bool:
-        """An error, as in PyTorch: it is no tensor in coordinate format.
+        """Raise an error, as in PyTorch: it is not a tensor in coordinate format.
 
         Raises:
             RuntimeError: Always.
@@ -93,7 +93,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         raise _wrong("is_coalesced", self)
 
     def indices(self) -> Tensor:
-        """An error, as in PyTorch: it is no tensor in coordinate format.
+        """Raise an error, as in PyTorch: it is not a tensor in coordinate format.
 
         Raises:
             RuntimeError: Always.
@@ -101,7 +101,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         raise _wrong("indices", self)
 
     def crow_indices(self) -> Tensor:
-        """Where each row begins among the values: ``(rows + 1,)``.
+        """The start of each row in the values: ``(rows + 1,)``.
 
         Raises:
             RuntimeError: The columns are compressed.
@@ -117,7 +117,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         return self._of(layouts.sparse_csr, "col_indices", self._indices_[1])
 
     def ccol_indices(self) -> Tensor:
-        """Where each column begins among the values: ``(columns + 1,)``.
+        """The start of each column in the values: ``(columns + 1,)``.
 
         Raises:
             RuntimeError: The rows are compressed.
@@ -157,7 +157,7 @@ def to_compressed(input: Tensor, layout: Any) -> CompressedTensor:
     """A matrix, dense or sparse, with its rows or its columns compressed.
 
     Raises:
-        RuntimeError: It is no matrix of numbers.
+        RuntimeError: It is not a matrix of numbers.
         TracedValueError: A program is being compiled, and the matrix is dense or not coalesced.
     """
     if isinstance(input, CompressedTensor) and input._layout_ is layout:
@@ -192,19 +192,19 @@ def sparse_compressed_tensor(
     """A matrix of zeros with some ``values``, row by row or column by column.
 
     Args:
-        compressed_indices: Where each row (column) begins, and where the last one ends.
+        compressed_indices: The start of each row (column), and the end of the last one.
         plain_indices: The column (row) of each value.
         values: The elements, ``(nnz,)``; gradients flow to them.
         size: The shape; by default just large enough.
         dtype: The type of the values, by default their own.
         layout: `flambeau.sparse_csr` or `flambeau.sparse_csc`.
-        device: Where to put it, by default where the values are.
-        pin_memory: Accepted for PyTorch's sake.
+        device: The device, by default that of the values.
+        pin_memory: Accepted for compatibility.
         requires_grad: Make it a leaf of the tape, if ``values`` do not require grad themselves.
-        check_invariants: Accepted: what can be seen of the indices is always checked.
+        check_invariants: Accepted: the indices are always checked if they are known.
 
     Raises:
-        NotImplementedError: ``layout`` is another one, or the matrix is a batch of several.
+        NotImplementedError: ``layout`` is another one, or there is a batch of matrices.
         RuntimeError: The parts do not fit each other.
     """
     if layout not in _DIMENSIONS:
@@ -251,7 +251,7 @@ def sparse_compressed_tensor(
 
 
 def _check(starts: Tensor, along: Tensor, count: int, width: int, layout: Any) -> None:
-    """Check the indices where they are at hand."""
+    """Check the indices if they are available."""
     if not (is_known(starts) and is_known(along)) or starts.device.type != "cpu":
         return
     known, positions = starts.numpy(), along.numpy()

@@ -1,4 +1,4 @@
-"""Making sparse tensors, and making them dense again."""
+"""Creating sparse tensors, and converting them to dense ones."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.kinds import Array
-from flambeau.core.layout import sparse_coo
-from flambeau.core.op import op
-from flambeau.core.steps import Reshape
-from flambeau.core.tensor import Tensor
-from flambeau.core.viewing import make_view
-from flambeau.ops.creation import empty, zeros
-from flambeau.ops.factory import checked_dtype
-from flambeau.ops.from_data import tensor
-from flambeau.ops.known import known_values
-from flambeau.ops.placement import all_inside
-from flambeau.sparse.tensor import SparseTensor, host, is_known
+from flambeau.core.devices.layout import sparse_coo
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.operators.viewing import make_view
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.steps import Reshape
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import known_values
+from flambeau.ops.common.values import outside
+from flambeau.ops.factories.creation import empty, zeros
+from flambeau.ops.factories.factory import checked_dtype
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.indices.placement import all_inside
+from flambeau.sparse.tensor import SparseTensor
 
 __all__ = ["sparse_coo_tensor"]
 
@@ -35,18 +36,18 @@ def sparse_coo_tensor(
 
     Args:
         indices: The positions, ``(sparse_dim, nnz)``, from 0 on.
-        values: The elements there, ``(nnz, *dense sizes)``. Those of one position add up.
+        values: The elements at these positions, ``(nnz, *dense sizes)``. Duplicates are summed.
         size: The shape; by default just large enough.
         dtype: The type of the values, by default their own.
-        device: Where to put it, by default where the values are.
-        pin_memory: Accepted for PyTorch's sake.
+        device: The device, by default that of the values.
+        pin_memory: Accepted for compatibility.
         requires_grad: Make it a leaf of the tape, if ``values`` do not require grad themselves.
-        check_invariants: Accepted: what can be seen of ``indices`` is always checked.
-        is_coalesced: Say that the positions are in order, and each there once, as one alone is.
+        check_invariants: Accepted: ``indices`` are always checked if they are known.
+        is_coalesced: Declare that the positions are sorted and unique, as a single one is.
         layout: Accepted, if it is `flambeau.sparse_coo`.
 
     Raises:
-        RuntimeError: The shapes do not fit each other, or a position lies outside of ``size``.
+        RuntimeError: The shapes do not fit each other, or a position is outside ``size``.
 
     >>> import flambeau
     >>> x = flambeau.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
@@ -71,7 +72,7 @@ def sparse_coo_tensor(
     _check(positions, elements, size)
     size = _least_size(positions, elements) if size is None else tuple(size)
     _check_positions(positions, size)
-    # A tensor of its own on the same elements, on the tape if the values are.
+    # A new tensor on the same elements, on the tape if the values are.
     step = Reshape(tuple(elements.shape))
     elements = make_view(elements, step, "sparse_coo_tensor_with_dims_and_tensors")
     if requires_grad and not elements.requires_grad:
@@ -110,17 +111,16 @@ def _least_size(indices: Tensor, values: Tensor) -> tuple[int, ...]:
 
 
 def _check_positions(indices: Tensor, size: tuple[int, ...]) -> None:
-    """Check the positions where they are at hand; elsewhere, what lies outside counts nothing."""
-    if not is_known(indices) or indices.device.type != "cpu" or not indices.shape[1]:
-        return
-    known = host(indices)
-    for dim, (least, greatest) in enumerate(zip(known.min(1), known.max(1), strict=True)):
-        if least < 0:
+    """Check the positions if they are available; elsewhere, positions out of range are ignored."""
+    for dim, count in enumerate(size[: len(indices)]):
+        found = outside(indices[dim], 0, count)
+        if found is not None and found.min() < 0:
+            least = found.min()
             raise RuntimeError(f"found negative index {least} for dim {dim} of a sparse tensor")
-        if greatest >= size[dim]:
+        if found is not None:
             raise RuntimeError(
-                f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found "
-                f"index {greatest}"
+                f"size is inconsistent with indices: for dim {dim}, size is {count} but found "
+                f"index {found.max()}"
             )
 
 
@@ -133,7 +133,7 @@ def _to_dense(values: Array, indices: Array, size: tuple[int, ...]) -> Array:
 
 
 def to_dense(input: SparseTensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
-    """The tensor with all its zeros."""
+    """The dense tensor, with all zeros."""
     values = input._values_
     if not input.sparse_dim():
         dense = values.sum(0)
@@ -143,11 +143,11 @@ def to_dense(input: SparseTensor, dtype: Any = None, *, masked_grad: bool = True
 
 
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
-    """The elements of a dense tensor that are not zero, or rows with some that are not.
+    """The nonzero elements of a dense tensor, or rows with nonzero elements.
 
     Args:
         input: The dense tensor.
-        sparse_dim: How many dimensions, the first ones, the positions have; by default all.
+        sparse_dim: The number of leading dimensions that are sparse; by default all.
 
     Raises:
         RuntimeError: ``sparse_dim`` is out of range.
@@ -175,10 +175,10 @@ def _summed(values: Array, places: Array, count: int) -> Array:
 
 
 def coalesce(input: SparseTensor) -> SparseTensor:
-    """The same tensor with its positions in order, each once; values of one position are added.
+    """The same tensor with sorted, unique positions; values of one position are summed.
 
     Raises:
-        TracedValueError: A program is being compiled, which cannot know how many there are.
+        TracedValueError: A program is being compiled, which cannot know their number.
     """
     if input._coalesced_:
         return input
@@ -200,7 +200,7 @@ def taken(dense: Tensor, sparse: SparseTensor) -> Tensor:
 
 
 def flat_positions(name: str, sparse: SparseTensor) -> np.ndarray:
-    """The positions as one number each.
+    """The positions as flat indices.
 
     Raises:
         TracedValueError: A program is being compiled.
@@ -213,5 +213,5 @@ def flat_positions(name: str, sparse: SparseTensor) -> np.ndarray:
 
 
 def indices_like(values: np.ndarray, sparse: SparseTensor) -> Tensor:
-    """Integers of NumPy's as a tensor beside a sparse one."""
+    """NumPy integers as a tensor on the device of a sparse one."""
     return tensor(np.ascontiguousarray(values), dtype=dtypes.int64, device=sparse.device)

@@ -1,15 +1,16 @@
-"""Embeddings whose gradient has the rows that were looked up, and no others."""
+"""Embeddings whose gradient has only the rows that were looked up."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import anomaly, engine, tape
-from flambeau.core.inside import transformation
-from flambeau.core.lazy_cotangent import value_of
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.node import Edge, Node
-from flambeau.core.tensor import PLAIN_TYPES, Tensor
+from flambeau.core.kernels.lazy_cotangent import value_of
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.tape import anomaly, engine
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.node import Edge, Node
+from flambeau.core.values.inside import transformation
+from flambeau.core.values.tensor import PLAIN_TYPES, Tensor
 from flambeau.ops.neural import embedding as dense
 from flambeau.sparse.creation import to_dense
 from flambeau.sparse.tensor import SparseTensor
@@ -22,7 +23,7 @@ def embedding(
 ) -> Tensor:
     """See `nn.functional.embedding`, with ``sparse=True``.
 
-    Where JAX differentiates, and where gradients are recorded themselves, the gradient is dense.
+    If JAX differentiates, or if gradients are recorded, the gradient is dense.
     """
     is_plain = type(input) in PLAIN_TYPES and type(weight) in PLAIN_TYPES
     is_recorded = modes.grad_enabled and weight.requires_grad and not weight.is_meta
@@ -47,9 +48,9 @@ class EmbeddingBackward0(Node):
     """The node of an embedding with a sparse gradient.
 
     Attributes:
-        input: The rows that were looked up; None once they have been freed.
+        input: The rows that were looked up; None after they were freed.
         padding_idx: The row that takes no gradient.
-        shape: That of the weight.
+        shape: The shape of the weight.
     """
 
     __slots__ = ("input", "padding_idx", "shape")

@@ -1,13 +1,13 @@
-"""Constructors of sparse tensors named for a dtype, as older programs with graphs call them."""
+"""Constructors of sparse tensors named for a dtype, for older programs with graphs."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import naming
-from flambeau.core.dtype import dtype
-from flambeau.ops.conversion import TYPE_NAMES
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support import naming
+from flambeau.core.support.dtype import dtype
+from flambeau.ops.factories.conversion import TYPE_NAMES
 from flambeau.sparse.creation import sparse_coo_tensor
 from flambeau.sparse.tensor import SparseTensor
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class _SparseType(type):
-    """A class of which a sparse tensor is an instance if it has the right dtype."""
+    """A class whose instances are the sparse tensors with the right dtype."""
 
     dtype: dtype
 

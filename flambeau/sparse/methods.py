@@ -1,12 +1,12 @@
-"""The methods of sparse tensors, and what dense tensors say to them."""
+"""The methods of sparse tensors, and their counterparts on dense tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from flambeau.core.layout import sparse_coo, sparse_csc, sparse_csr
-from flambeau.core.tensor import Tensor, method
+from flambeau.core.devices.layout import sparse_coo, sparse_csc, sparse_csr
+from flambeau.core.values.tensor import Tensor, method
 from flambeau.sparse import compressed, creation
 from flambeau.sparse.tensor import SparseTensor
 
@@ -18,7 +18,7 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
     """See `creation.to_sparse`.
 
     Raises:
-        NotImplementedError: ``layout`` is none of those that there are.
+        NotImplementedError: ``layout`` is not supported.
     """
     if layout in (sparse_csr, sparse_csc):
         return compressed.to_compressed(self, layout)
@@ -92,7 +92,7 @@ def sparse_dim(self: Tensor) -> int:
 
 @method
 def dense_dim(self: Tensor) -> int:
-    """The number of dense dimensions: all of a dense tensor."""
+    """The number of dense dimensions: all dimensions for a dense tensor."""
     return self.ndim
 
 
@@ -118,5 +118,5 @@ for _name in (
     method(_sparse_only(_name))
 
 
-# Dense tensors have one that gives themselves.
+# Dense tensors have their own method, which returns the tensor itself.
 SparseTensor.to_dense = creation.to_dense  # type: ignore[method-assign]

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.creation import zeros
-from flambeau.ops.known import known_values
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.known import known_values
+from flambeau.ops.factories.creation import zeros
+from flambeau.ops.indices.placement import inside
 from flambeau.ops.matrices.linalg import mm as dense_mm
-from flambeau.ops.placement import inside
-from flambeau.ops.shape import stack
+from flambeau.ops.shapes.shape import stack
 from flambeau.sparse.creation import coalesce, flat_positions, indices_like
 from flambeau.sparse.selecting import spread
 from flambeau.sparse.tensor import SparseTensor
@@ -40,7 +40,7 @@ def product(name: str, sparse: SparseTensor, dense: Tensor) -> Tensor:
 
     Raises:
         RuntimeError: Shapes or dtypes do not fit.
-        NotImplementedError: The sparse one is no matrix of numbers.
+        NotImplementedError: The sparse operand is not a matrix of numbers.
     """
     _check(name, sparse)
     if dense.ndim not in (1, 2):
@@ -62,7 +62,7 @@ def _check(name: str, sparse: SparseTensor) -> None:
 
 
 def _sparse_product(name: str, input: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """The product of two sparse matrices, sparse: each value meets a row of the other matrix."""
+    """The sparse product of two sparse matrices: each value times a row of the other."""
     _check(name, input)
     _check(name, other)
     _check_sizes(name, input, other)
@@ -78,11 +78,11 @@ def _sparse_product(name: str, input: SparseTensor, other: SparseTensor) -> Spar
 
 
 def intersection(input: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """The product of two sparse tensors, element by element.
+    """The elementwise product of two sparse tensors.
 
     Raises:
         RuntimeError: The shapes differ.
-        TracedValueError: A program is being compiled, and the positions are not the same ones.
+        TracedValueError: A program is being compiled, and the positions are not the same object.
     """
     if input.shape != other.shape or input.sparse_dim() != other.sparse_dim():
         raise RuntimeError(
@@ -113,7 +113,7 @@ def _check_sizes(name: str, input: Tensor, other: Tensor) -> None:
 
 
 def multiplied(name: str, input: Any, other: Any) -> Tensor:
-    """The product of two matrices, of which one is sparse; if both are, the result is sparse."""
+    """The product of two matrices, at least one sparse; sparse if both are."""
     if isinstance(input, SparseTensor) and isinstance(other, SparseTensor):
         return _sparse_product(name, input, other)
     if isinstance(input, SparseTensor):
@@ -129,13 +129,13 @@ def multiplied(name: str, input: Any, other: Any) -> Tensor:
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
-    """The product of two matrices, of which one is sparse, or both; gradients flow to both.
+    """The product of two matrices, at least one sparse; gradients flow to both.
 
     Args:
         mat1: ``(n, m)``.
         mat2: ``(m, p)``.
-        reduce: What is made of the products that belong to an element: their ``"sum"``, or, of a
-            sparse and a dense matrix, their ``"mean"``, ``"amax"`` or ``"amin"``; 0 of none.
+        reduce: The reduction of the products of an element: ``"sum"``, or, for a sparse and a dense
+            matrix, ``"mean"``, ``"amax"`` or ``"amin"``; 0 without products.
 
     Returns:
         A dense matrix, ``(n, p)``; a sparse one if both are sparse.
@@ -143,9 +143,9 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     Raises:
         RuntimeError: Shapes or dtypes do not fit.
         ValueError: There is no such ``reduce``.
-        NotImplementedError: It is not for these matrices.
-        TracedValueError: Both are sparse and a program is being compiled, which cannot know how
-            many values there are.
+        NotImplementedError: The reduction does not support these matrices.
+        TracedValueError: Both are sparse and a program is being compiled, which cannot know the
+            number of values.
 
     >>> import flambeau
     >>> edges = flambeau.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], (2, 2))
@@ -179,7 +179,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: fl
         mat: Broadcasts to ``(n, p)``.
         mat1: Sparse, ``(n, m)``.
         mat2: ``(m, p)``.
-        beta: A factor.
+        beta: The factor of ``mat``.
         alpha: A factor.
     """
     result = multiplied("addmm", mat1, mat2)

@@ -1,4 +1,4 @@
-"""Sums and softmax over the elements that a sparse tensor has."""
+"""Sums and softmax over the stored elements of a sparse tensor."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dim
 from flambeau.sparse.creation import coalesce
 from flambeau.sparse.tensor import SparseTensor, is_known
 
@@ -18,12 +18,12 @@ __all__ = ["log_softmax", "softmax", "sum"]
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum of all elements; along dimensions, a sparse tensor unless they are all sparse ones.
+    """The sum of all elements; along dimensions, sparse unless all sparse ones are reduced.
 
     Args:
         input: A sparse tensor.
         dim: A dimension or several; None for all.
-        dtype: Convert the values to it first.
+        dtype: Convert the values to this dtype first.
 
     Raises:
         TypeError: ``input`` is dense.
@@ -50,21 +50,21 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
         return SparseTensor.of(sparse._indices_, values, size, sparse._coalesced_)
     indices = sparse._indices_[kept]
     result = SparseTensor.of(indices, values, size)
-    # A program that is being compiled cannot know how many positions are left.
+    # A program that is being compiled cannot know the number of remaining positions.
     return coalesce(result) if is_known(indices) else result
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> SparseTensor:
-    """The softmax along ``dim`` over the elements that are there: all others count as -infinity.
+    """The softmax along ``dim`` over the stored elements: all others count as -infinity.
 
     Args:
         input: A sparse tensor.
         dim: A dimension.
-        dtype: Convert the values to it first.
+        dtype: Convert the values to this dtype first.
 
     Raises:
         TypeError: ``input`` is dense.
-        NotImplementedError: The values have dimensions of their own.
+        NotImplementedError: The tensor has dense dimensions.
     """
     return _normalized("softmax", input, dim, dtype, is_log=False)
 
@@ -83,7 +83,7 @@ def _normalized(name: str, input: Any, dim: int, dtype: Any, is_log: bool) -> Sp
         )
     dim = wrap_dim(dim, sparse.ndim, name)
     values = sparse._values_ if dtype is None else sparse._values_.to(dtype)
-    # Elements along `dim` are a row: the other positions tell rows apart.
+    # Elements along `dim` are a row; the other indices identify the row.
     row, count = None, 1
     for each, size in enumerate(sparse.shape):
         if each != dim:
@@ -97,7 +97,7 @@ def _normalized(name: str, input: Any, dim: int, dtype: Any, is_log: bool) -> Sp
 
 @op(name="compact", differentiable=False)
 def _compact(row: Array) -> Array:
-    """Rows numbered from 0 on, so that no more numbers are needed than there are elements."""
+    """Rows numbered consecutively from 0, so that there are no more numbers than elements."""
     order = jnp.argsort(row)
     ordered = row[order]
     is_new = jnp.concatenate([jnp.zeros(1, bool), ordered[1:] != ordered[:-1]])[: row.shape[0]]

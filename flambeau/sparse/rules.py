@@ -1,4 +1,4 @@
-"""The table of operators on sparse tensors: which rule each one follows."""
+"""The rule of each operator for sparse tensors, in one table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim
+from flambeau.core.support import naming
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trees import members_of
+from flambeau.ops.common.checks import wrap_dim
 from flambeau.ops.selections.calls import by_name
-from flambeau.ops.shape import cat as concatenated
+from flambeau.ops.shapes.shape import cat as concatenated
 from flambeau.sparse import products, reductions, selecting
 from flambeau.sparse.creation import (
     coalesce,
@@ -23,7 +24,7 @@ from flambeau.sparse.tensor import SparseTensor
 
 __all__: list[str] = []
 
-#: Computes a function from its arguments: it, then positional ones, then those by name.
+#: Computes a function from the function, its positional and its keyword arguments.
 Rule = Callable[..., Any]
 
 
@@ -31,7 +32,7 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     """Compute ``func`` by its rule.
 
     Raises:
-        NotImplementedError: There is none.
+        NotImplementedError: There is no rule.
     """
     rule = RULES.get(func.__name__)
     if rule is None:
@@ -40,22 +41,20 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SparseTensor:
-    members = itertools.chain.from_iterable(
-        each if isinstance(each, list | tuple) else (each,) for each in (*args, *kwargs.values())
-    )
+    members = members_of((*args, *kwargs.values()))
     return next(each for each in members if isinstance(each, SparseTensor))
 
 
-# Value by value
+# Elementwise
 
 
 def _on_values(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-    """Operators that keep sums: each value by itself, also those of one position."""
+    """Operators that preserve sums: each value separately, even duplicates."""
     return input.with_values(func(input._values_, *args, **kwargs))
 
 
 def _on_coalesced(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-    """Operators that keep zeros, but not sums."""
+    """Operators that preserve zeros, but not sums."""
     return _on_values(func, coalesce(input), *args, **kwargs)
 
 

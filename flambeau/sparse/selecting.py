@@ -1,4 +1,4 @@
-"""Parts of sparse tensors: which positions lie in them is looked up on the host."""
+"""Parts of sparse tensors: the host finds the positions in a part."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim
-from flambeau.ops.known import known_values
-from flambeau.ops.slicing import wrap_index
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dim
+from flambeau.ops.common.known import known_values
+from flambeau.ops.shapes.slicing import wrap_index
 from flambeau.sparse.creation import indices_like
 from flambeau.sparse.tensor import SparseTensor
 
@@ -21,7 +21,7 @@ def select(input: SparseTensor, dim: int, index: int) -> Tensor:
 
     Raises:
         IndexError: ``dim`` or ``index`` is out of range.
-        TracedValueError: A program is being compiled, which cannot know how many values are there.
+        TracedValueError: A program is being compiled, which cannot know the number of values.
     """
     dim = wrap_dim(dim, input.ndim, "select")
     index = wrap_index(index, input.shape[dim], dim)
@@ -44,7 +44,7 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
 
     Raises:
         IndexError: ``dim`` or a position is out of range.
-        TracedValueError: A program is being compiled, which cannot know how many values are there.
+        TracedValueError: A program is being compiled, which cannot know the number of values.
     """
     dim = wrap_dim(dim, input.ndim, "index_select")
     size = list(input.shape)
@@ -71,17 +71,17 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
 
 
 def spread(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All members of some ranges: the number of the range, and the member."""
+    """All members of some ranges: the index of the range, and the member."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     first = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     return owners, first + np.arange(len(owners))
 
 
 def getitem(input: SparseTensor, subscript: Any) -> Tensor:
-    """The part that integers and whole slices name.
+    """The part selected by integers and full slices.
 
     Raises:
-        NotImplementedError: The subscript holds something else.
+        NotImplementedError: The subscript has another kind of entry.
     """
     items = subscript if isinstance(subscript, tuple) else (subscript,)
     if len(items) > input.ndim:

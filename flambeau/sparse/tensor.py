@@ -1,4 +1,4 @@
-"""The sparse tensor: the positions of some elements, and their values; all others are zero."""
+"""The sparse tensor: the positions and values of some elements; all others are zero."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import format, layout, naming
-from flambeau.core.attributes import WithoutFields
-from flambeau.core.modes import modes
-from flambeau.core.pytree import OwnParts
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices import layout
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support import format, naming
+from flambeau.core.support.higher import higher
+from flambeau.core.support.modes import modes
+from flambeau.core.values.attributes import WithoutFields
+from flambeau.core.values.pytree import OwnParts
+from flambeau.core.values.tensor import Size, Tensor
 
 __all__ = ["SparseTensor"]
 
 
-# How compiled functions and JAX's trees take sparse tensors apart.
+# The flatten functions for compiled functions and JAX's trees.
 _PARTS = OwnParts(
     lambda each: ((each._indices_, each._values_), (each._size_, each._coalesced_)),
     lambda facts, parts: SparseTensor.of(*parts, *facts),
@@ -32,14 +34,13 @@ _PARTS = OwnParts(
 class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     """A tensor in coordinate format (COO).
 
-    Gradients flow to `_values_`: whether this tensor requires grad, and where it comes from, is
-    what that one says.
+    Gradients flow to `_values_`, which determines whether this tensor requires grad, and its node.
 
     Attributes:
         _indices_: The positions, ``(sparse_dim, nnz)``, integers; never changed.
-        _values_: The values there, ``(nnz, *dense sizes)``. Those of one position add up.
+        _values_: The values at the positions, ``(nnz, *dense sizes)``. Duplicates are summed.
         _size_: The shape.
-        _coalesced_: Whether the positions are in order and each is there once.
+        _coalesced_: Whether the positions are sorted and unique.
     """
 
     _indices_: Tensor
@@ -58,7 +59,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     def of(
         indices: Tensor, values: Tensor, size: tuple[int, ...], is_coalesced: bool = False
     ) -> SparseTensor:
-        """A tensor of these parts, which are not checked."""
+        """A tensor of these components, which are not checked."""
         alias = object.__new__(SparseTensor)
         alias._indices_, alias._values_ = indices, values
         alias._size_, alias._coalesced_ = Size(size), is_coalesced
@@ -69,7 +70,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         return SparseTensor.of(self._indices_, values, self._size_, self._coalesced_)
 
     def beside(self, values: Tensor) -> SparseTensor:
-        """Other values, perhaps on another device, at the same positions there."""
+        """Other values, perhaps on another device, at the same positions."""
         indices = self._indices_.to(values.device)
         return SparseTensor.of(indices, values, self._size_, self._coalesced_)
 
@@ -77,10 +78,8 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     def __torch_function__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Let the rule of ``func`` compute it."""
-        # The rules make sparse tensors.
-        rules = import_module("flambeau.sparse.rules")
-        return rules.run(func, args, kwargs or {})
+        """Compute ``func`` by its rule."""
+        return higher("flambeau.sparse.rules.run")(func, args, kwargs or {})
 
     # Known facts
 
@@ -105,11 +104,11 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     ndimension = dim
 
     def sparse_dim(self) -> int:
-        """The number of dimensions that `indices` has positions in: the first ones."""
+        """The number of sparse dimensions, the leading ones."""
         return self._indices_.shape[0]
 
     def dense_dim(self) -> int:
-        """The number of dimensions that each of the `values` has."""
+        """The number of dense dimensions, those of each of the `values`."""
         return self._values_.ndim - 1
 
     def numel(self) -> int:
@@ -130,7 +129,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     @property
     def device(self) -> Any:
-        """Where the values are."""
+        """The device of the values."""
         return self._values_.device
 
     @property
@@ -146,7 +145,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     # Its parts
 
     def indices(self) -> Tensor:
-        """The positions of the elements, ``(sparse_dim, nnz)``, in order.
+        """The positions of the elements, ``(sparse_dim, nnz)``, sorted.
 
         Raises:
             RuntimeError: The tensor is not coalesced.
@@ -155,7 +154,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         return self._indices_
 
     def values(self) -> Tensor:
-        """The elements at the positions that `indices` gives.
+        """The elements at the positions in `indices`.
 
         Raises:
             RuntimeError: The tensor is not coalesced.
@@ -164,19 +163,19 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         return self._values_
 
     def _indices(self) -> Tensor:
-        """The positions as they are, perhaps some more than once."""
+        """The positions, perhaps with duplicates."""
         return self._indices_
 
     def _values(self) -> Tensor:
-        """The values as they are, outside the tape."""
+        """The values, outside the tape, perhaps for duplicate positions."""
         return self._values_.detach()
 
     def _nnz(self) -> int:
-        """How many positions there are."""
+        """The number of stored positions."""
         return self._indices_.shape[1]
 
     def is_coalesced(self) -> bool:
-        """Whether the positions are in order and each is there once."""
+        """Whether the positions are sorted and unique."""
         return self._coalesced_
 
     def _require_coalesced(self, subject: str) -> None:
@@ -209,14 +208,14 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no operator that is on the tape made the values."""
+        """Whether the values were not computed by a recorded operator."""
         return self._values_.is_leaf
 
     @property
     def grad(self) -> Any:
-        """The accumulated gradient of a leaf: a sparse tensor of the same positions.
+        """The accumulated gradient of a leaf: a sparse tensor with the same positions.
 
-        PyTorch gives a dense one, in part, depending on the operator.
+        PyTorch returns a dense gradient for some operators.
         """
         found = self._values_.grad
         return None if found is None else self.with_values(found)
@@ -281,11 +280,11 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     @property
     def _cell(self) -> Any:  # type: ignore[override]
-        # Code that reads the Cell takes the tensor for a dense one.
+        # Code that reads the Cell expects a dense tensor.
         self.refuse("this operation")
 
     def refuse(self, name: str) -> NoReturn:
-        """Fail: ``name`` has no form for sparse tensors.
+        """Raise an error: ``name`` has no sparse implementation.
 
         Raises:
             NotImplementedError: Always.
@@ -297,7 +296,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
 
 def _text(tensor: SparseTensor) -> str:
-    """The text that ``repr`` gives."""
+    """The text for ``repr``."""
     opening = "tensor("
     parts = []
     for name, part in tensor._shown_parts():
@@ -325,7 +324,7 @@ def _text(tensor: SparseTensor) -> str:
 
 
 def is_known(tensor: Tensor) -> bool:
-    """Whether the elements of a dense tensor can be looked at now: no trace, and a device."""
+    """Whether the elements of a dense tensor are available: no running trace, not on meta."""
     array = None if modes.trace is not None else tensor._read()
     return isinstance(array, jax.Array) and not isinstance(array, Tracer)
 

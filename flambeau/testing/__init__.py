@@ -1,4 +1,4 @@
-"""Tools for tests of tensor programs: comparing within tolerances, and making random tensors."""
+"""Tools for tests of tensor programs: comparison within tolerances, and random tensors."""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.testing.comparison import assert_close as assert_close

@@ -1,7 +1,7 @@
-"""Whether tensors, numbers and containers of them are close, told by an AssertionError.
+"""Assertions that tensors, numbers and containers of them are close.
 
-Elements are compared by NumPy, on the host: a test meets most of its shapes once, and would wait
-for each of them to be compiled.
+Elements are compared with NumPy on the host: most shapes occur once in a test, so compiling would
+not pay off.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.promotion import promote_types
-from flambeau.core.tensor import Tensor
-from flambeau.ops.from_data import as_tensor
+from flambeau.core.kernels.promotion import promote_types
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.from_data import as_tensor
 
 __all__ = ["assert_close"]
 
@@ -35,7 +35,7 @@ _NUMBERS = (int, float, complex, np.number)
 
 @dataclass(frozen=True)
 class _Terms:
-    """The options of a call of `assert_close`."""
+    """The options of `assert_close`."""
 
     allow_subclasses: bool
     tolerances: tuple[float, float] | None
@@ -60,8 +60,8 @@ def assert_close(
 ) -> None:
     """Fail unless ``|actual - expected| <= atol + rtol * |expected|`` for all elements.
 
-    An infinity is close to itself only, and a NaN to nothing. Where no tolerances are given they
-    follow from the dtype; of two dtypes, the looser tolerances count:
+    An infinity is close to itself only, and a NaN to nothing. The default tolerances depend on the
+    dtype; for two dtypes, the looser tolerances apply:
 
     =================================  ======  =====
     dtype                              rtol    atol
@@ -74,31 +74,31 @@ def assert_close(
     =================================  ======  =====
 
     Args:
-        actual: What was computed: a tensor, a number, a bool, ``None``, or whatever else
-            `as_tensor` takes, such as a NumPy array; or a sequence or mapping of these, to any
-            depth.
-        expected: What it should be. The class of one must be a subclass of the other's, but
-            for numbers, sequences and mappings.
-        allow_subclasses: ``False`` for the same class, so that a `Parameter` is no `Tensor`.
+        actual: The computed value: a tensor, a number, a bool, ``None``, or another argument of
+            `as_tensor`, such as a NumPy array; or a sequence or mapping of these, to any depth.
+        expected: The expected value. One of the classes must be a subclass of the other, except for
+            numbers, sequences and mappings.
+        allow_subclasses: ``False`` to require the same class, so that a `Parameter` does not equal
+            a `Tensor`.
         rtol: The tolerance relative to ``expected``, given together with ``atol``.
         atol: The absolute tolerance; it must be 0, and ``rtol`` too, for floats of 8 bits.
         equal_nan: NaNs are close to each other.
         check_device: Tensors on different devices are not close.
         check_dtype: Different dtypes, or types of Python's numbers, are not close. If it is
             ``False``, the elements are promoted to one dtype.
-        check_layout: Nothing follows from it, since all tensors are strided.
-        check_stride: Nothing follows from it, since tensors of one shape have the same strides.
-        msg: Replaces the message about elements that are not close, or makes another one of it.
+        check_layout: Without effect, since all tensors are strided.
+        check_stride: Without effect, since tensors of one shape have the same strides.
+        msg: Replaces the message about elements that are not close, or is a function from the
+            message to its replacement.
 
     On the meta device only shape, device and dtype are compared.
 
     Raises:
-        AssertionError: Values, shapes, devices, dtypes, lengths or keys differ. The message says
-            how many elements do, and where they do most.
-        TypeError: No tensors can be made of the inputs, or their classes are not related.
+        AssertionError: Values, shapes, devices, dtypes, lengths or keys differ. The message states
+            the number of differing elements, and the index of the greatest difference.
+        TypeError: The inputs cannot be converted to tensors, or their classes are unrelated.
         ValueError: Only one of ``rtol`` and ``atol`` is given.
-        RuntimeError: One of them is negative, or the values are not known, as in a compiled
-            function.
+        RuntimeError: A tolerance is negative, or the values are tracers, as in a compiled function.
 
     >>> import flambeau
     >>> from flambeau.testing import assert_close
@@ -113,7 +113,7 @@ def assert_close(
     __tracebackhide__ = True
     tolerances = _given_tolerances(rtol, atol)
     terms = _Terms(allow_subclasses, tolerances, equal_nan, check_device, check_dtype)
-    # Differences of form are told before any elements are compared.
+    # Structural differences are reported before any elements are compared.
     for place, one, other in list(_pairs(actual, expected, terms, "")):
         difference = _difference(one, other, terms)
         if difference is not None:
@@ -138,7 +138,7 @@ def _given_tolerances(rtol: float | None, atol: float | None) -> tuple[float, fl
 
 
 def _pairs(actual: Any, expected: Any, terms: _Terms, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """The pairs to compare, each with the place to be named in a message."""
+    """The pairs to compare, each with its location for messages."""
     place = f"item {path}: " if path else ""
     if _both(Sequence, actual, expected) and not _either(str, actual, expected):
         if len(actual) != len(expected):
@@ -191,7 +191,7 @@ def _as_tensors(actual: Any, expected: Any, terms: _Terms, place: str) -> tuple[
 
 
 def _difference(actual: Any, expected: Any, terms: _Terms) -> str | None:
-    """How two values differ; ``None`` if they are close."""
+    """The difference between two values; ``None`` if they are close."""
     if _both(Tensor, actual, expected):
         return _difference_of_tensors(actual, expected, terms)
     if _either(type(None), actual, expected):
@@ -233,7 +233,7 @@ def _difference_of_tensors(actual: Tensor, expected: Tensor, terms: _Terms) -> s
     if (rtol or atol) and expected.dtype.is_floating_point and expected.dtype.itemsize == 1:
         return f"elements of {expected.dtype} have no tolerances, got rtol={rtol} and atol={atol}"
     one, other = _elements(actual, expected)
-    # Infinities and zeros are told apart below.
+    # Infinities and zeros are distinguished below.
     with np.errstate(all="ignore"):
         close = _close(one, other, rtol, atol, terms.equal_nan)
         if close.all():
@@ -244,11 +244,11 @@ def _difference_of_tensors(actual: Tensor, expected: Tensor, terms: _Terms) -> s
 
 
 def _elements(actual: Tensor, expected: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The elements of both, of one dtype."""
+    """The elements of both, converted to one dtype."""
     one, other = actual.numpy(force=True), expected.numpy(force=True)
     if one.dtype == other.dtype:
         return one, other
-    # There is no common type of these and signed integers.
+    # These have no common type with signed integers.
     wide = (dtypes.uint16, dtypes.uint32, dtypes.uint64)
     both = (dtypes.int64 if each.dtype in wide else each.dtype for each in (actual, expected))
     common = promote_types(*both).numpy
@@ -258,7 +258,7 @@ def _elements(actual: Tensor, expected: Tensor) -> tuple[np.ndarray, np.ndarray]
 def _close(
     actual: np.ndarray, expected: np.ndarray, rtol: float, atol: float, equal_nan: bool
 ) -> np.ndarray:
-    """`isclose`: where the elements are close; each step is rounded to their dtype."""
+    """A mask of close elements, as by `isclose`; each step is rounded to their dtype."""
     close = np.asarray(actual == expected)
     if equal_nan:
         close |= (actual != actual) & (expected != expected)
@@ -308,5 +308,5 @@ def _worded_tensors(
 
 
 def _index(array: np.ndarray) -> tuple[int, ...]:
-    """Where the greatest element is, or the first NaN."""
+    """The index of the greatest element, or of the first NaN."""
     return tuple(int(each) for each in np.unravel_index(np.argmax(array), array.shape))

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
-from flambeau.ops.creation import empty
-from flambeau.ops.factory import checked_dtype
-from flambeau.ops.sampling import randint
-from flambeau.ops.views import view_as_real
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.draws.sampling import randint
+from flambeau.ops.factories.creation import empty
+from flambeau.ops.factories.factory import checked_dtype
+from flambeau.ops.shapes.views import view_as_real
 
 __all__ = ["make_tensor"]
 
@@ -27,25 +27,24 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of random elements from ``[low, high)``, each as likely as any other.
+    """A tensor of elements drawn uniformly from ``[low, high)``.
 
     Args:
         shape: Integers, or one sequence of them.
         dtype: The dtype of the elements.
-        device: Where to put them.
-        low: The least element, of complex numbers that of both parts. By default 0 for bools and
-            unsigned integers, else -9. What is out of the dtype's range is taken for the nearest
-            number in it.
-        high: What all elements are below. By default 2 for bools, 10 for integers, else 9.
-        requires_grad: Record what is done with the result.
-        noncontiguous: Every second element of a tensor that is twice as wide, if there are two
-            elements or more.
-        exclude_zero: In the place of each 0 a 1, or where the dtype has fractions, its least normal
-            number; of complex numbers for both parts.
-        memory_format: Has no effect, and cannot go with ``noncontiguous``.
+        device: The device of the result.
+        low: The least element, or the least of both parts of complex numbers. By default 0 for
+            bools and unsigned integers, else -9. Bounds are clamped to the dtype's range.
+        high: The exclusive upper bound. By default 2 for bools, 10 for integers, else 9.
+        requires_grad: Whether the result requires gradients.
+        noncontiguous: Return every second element of a tensor that is twice as wide, if there are
+            at least two elements.
+        exclude_zero: Replace each 0 by 1, or by the least normal number of a floating-point dtype;
+            for complex numbers in both parts.
+        memory_format: Without effect; it cannot be combined with ``noncontiguous``.
 
     Raises:
-        TypeError: ``dtype`` is none.
+        TypeError: ``dtype`` is not a dtype.
         ValueError: ``low`` is not below ``high``, one of them is NaN, or no number of the dtype is
             between them; or ``requires_grad`` is set for bools or integers; or ``memory_format``
             and ``noncontiguous`` are given.
@@ -73,12 +72,12 @@ def make_tensor(
 
 
 def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, float]:
-    """Where the elements begin and end: integers for integers."""
+    """The bounds of the elements: integers for integer dtypes."""
     if dtype.category == dtypes.BOOLEAN:
         least, end, usual_low, usual_high = 0, 2, 0, 2
     elif dtype.category == dtypes.INTEGER:
         info = dtypes.iinfo(dtype)
-        # Draws are of int64, whose greatest number no bound can be above.
+        # Draws are int64, whose maximum no bound can exceed.
         least, end = info.min, min(info.max + 1, dtypes.iinfo(dtypes.int64).max)
         usual_low, usual_high = max(least, -9), 10
     else:
@@ -97,7 +96,7 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
         )
     low, high = (min(max(each, least), end) for each in (low, high))
     if dtype.category < dtypes.FLOATING:
-        # Draws are below the upper bound, so that both are rounded up.
+        # Draws are below the upper bound, so both are rounded up.
         return math.ceil(low), math.ceil(high)
     return low, high
 
@@ -113,7 +112,7 @@ def _draw(sizes: tuple[int, ...], dtype: Any, device: Any, low: Any, high: Any) 
 
 
 def _uniform(result: Tensor, low: float, high: float) -> Tensor:
-    # The width of the range must be a number of the dtype itself.
+    # The width of the range must be representable in the dtype.
     if high - low >= dtypes.finfo(result.dtype).max:
         return result.uniform_(low / 2, high / 2).mul_(2)
     return result.uniform_(low, high)

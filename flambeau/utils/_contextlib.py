@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.modes import ContextDecorator as _DecoratorContextManager
+from flambeau.core.support.modes import ContextDecorator as _DecoratorContextManager
 
 __all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager", "context_decorator"]
 
@@ -19,10 +19,10 @@ class _NoParamDecoratorContextManager(_DecoratorContextManager):
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """``func``, each call inside a context.
+    """``func`` with each call inside a context.
 
     Args:
-        ctx: A context manager, or a function that gives one at each call.
+        ctx: A context manager, or a function that returns one for each call.
         func: The function.
     """
 

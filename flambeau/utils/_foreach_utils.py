@@ -1,11 +1,11 @@
-"""Lists of tensors by device and dtype, under the names of PyTorch's private module."""
+"""Lists of tensors grouped by device and dtype, under the names of PyTorch's private module."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 __all__: list[str] = []
 
@@ -13,11 +13,11 @@ __all__: list[str] = []
 def _group_tensors_by_device_and_dtype(
     tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False
 ) -> dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]]:
-    """Lists of equal length divided by the devices and dtypes of the first one's tensors.
+    """Lists of equal length grouped by the devices and dtypes of the first one's tensors.
 
     Args:
         tensorlistlist: The lists.
-        with_indices: Give the positions too.
+        with_indices: Return the positions too.
 
     Returns:
         For each device and dtype, the lists and the positions.

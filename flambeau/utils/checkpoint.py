@@ -1,4 +1,4 @@
-"""Activation checkpointing: memory saved by computing parts of the forward again in backward."""
+"""Activation checkpointing: saving memory by recomputing parts of the forward in backward."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
 from flambeau.compile.recomputation import Region
-from flambeau.core import packing, tape
-from flambeau.core.inside import capture
-from flambeau.core.modes import autocast_by, enable_grad, modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import autocast_by, enable_grad, modes
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape import packing
+from flambeau.core.values.inside import capture
+from flambeau.core.values.tensor import Tensor
 from flambeau.random import fork_rng
 from flambeau.random.generator import default_generators
 from flambeau.utils.device_states import get_device_states, set_device_states
@@ -32,14 +33,14 @@ Contexts = Callable[[], tuple[contextlib.AbstractContextManager, contextlib.Abst
 
 
 class CheckpointError(RuntimeError):
-    """A checkpointed function did something else when it ran again."""
+    """A checkpointed function behaved differently in its second run."""
 
 
 class _Enough(Exception):
-    """Ends a function that runs again, when all that backward needs is there."""
+    """Ends a recomputation once backward has all that it needs."""
 
 
-#: What `set_checkpoint_early_stop` has said; ``None`` leaves it to the calls.
+#: The argument of `set_checkpoint_early_stop`; ``None`` leaves it to the calls.
 _early_stop: contextvars.ContextVar[bool | None] = contextvars.ContextVar(
     "early_stop", default=None
 )
@@ -47,10 +48,10 @@ _early_stop: contextvars.ContextVar[bool | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Say, for the calls of `checkpoint` in this block, whether running again ends early.
+    """Override whether recomputation ends early, for the calls of `checkpoint` in this block.
 
     Args:
-        enable: What counts instead of their ``early_stop``.
+        enable: Replaces their ``early_stop``.
     """
     token = _early_stop.set(bool(enable))
     try:
@@ -61,16 +62,16 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Accepted for PyTorch's sake: a `CheckpointError` always says which tensor differs.
+    """Accepted for compatibility: a `CheckpointError` always says which tensor differs.
 
     Args:
-        enabled: Changes nothing.
+        enabled: Ignored.
     """
     yield
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that do nothing: for the function's first run, and for running it again."""
+    """Two contexts without effect, for the first run and for recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -87,32 +88,31 @@ def checkpoint(
 ) -> Any:
     """``function(*args, **kwargs)``, keeping only the arguments for backward.
 
-    What its operators would save is computed again, by another call of the function, when
-    backward needs it. Such a second call changes buffers a second time, as those of batch
-    normalization. Tensors among the arguments may be written to in between: the second call gets
-    what the first one got.
+    Backward recomputes the saved values by a second call of the function. The second call updates
+    buffers again, such as those of batch normalization. Tensors among the arguments may be written
+    to in between: the second call gets the original values.
 
-    In a compiled function the program computes it again, operation by operation. The function is
-    called once, while it is traced, so buffers change once and the same random numbers are used.
-    ``backward()`` may stand inside or outside. Inside `flambeau.func.vmap` and `jvp` there, whose
-    gradients are JAX's, the function is only called. `docs/performance.md` says what it saves.
+    In a compiled function the program recomputes the operations. The function is called once, while
+    it is traced, so buffers change once and the same random numbers are used. ``backward()`` may be
+    inside or outside. Inside `flambeau.func.vmap` and `jvp`, whose gradients are JAX's, the
+    function is called without recomputation. `docs/performance.md` shows the savings.
 
     Args:
-        function: What to compute; a module, say.
+        function: The function to compute, such as a module.
         args: Its arguments.
-        use_reentrant: Accepted for PyTorch's sake. What is done is what PyTorch does for ``False``.
-        context_fn: Gives two contexts, for the first run and for running again. In a compiled
+        use_reentrant: Accepted for compatibility. The behaviour is PyTorch's for ``False``.
+        context_fn: Returns two contexts, for the first run and for recomputation. In a compiled
             function the second is not entered.
         determinism_check: ``"default"`` compares the shapes and dtypes that both runs would save;
             ``"none"`` does not.
         debug: Accepted for PyTorch's sake.
         early_stop: Whether the second call ends, by an exception inside the function, as soon as
-            all that backward needs has been computed.
-        preserve_rng_state: Whether running again draws the same random numbers.
+            backward has all the values that it needs.
+        preserve_rng_state: Whether recomputation draws the same random numbers.
         kwargs: Its keyword arguments.
 
     Raises:
-        CheckpointError: In backward: the function saved other tensors when it ran again.
+        CheckpointError: In backward: the function saved other tensors in its second run.
         ValueError: ``determinism_check`` is neither of the two.
 
     >>> import flambeau
@@ -152,10 +152,10 @@ def checkpoint(
 
 
 class _Given:
-    """An argument of the function, as it was when the function first ran.
+    """An argument of the function, as it was at the first call.
 
-    A tensor is kept by whatever `saved_tensors_hooks` hold there: inside another checkpoint, that
-    computes it again.
+    A tensor is packed by the active `saved_tensors_hooks`: inside another checkpoint, it is
+    recomputed.
     """
 
     def __init__(self, value: Any) -> None:
@@ -176,20 +176,20 @@ class _Given:
         value = self.value
         if not isinstance(value, Tensor):
             return value
-        # Arrays never change, so a tensor that holds another one was written to.
+        # Arrays never change, so a tensor with another array was written to.
         is_same = value._read() is self.array and tape.edge_of(value) == self.edge
         return value if is_same else tape.saved_tensor(self.array, self.edge)
 
 
 class _Region:
-    """A part that is computed again as one: stands for the tensors that its operators save.
+    """A part that is recomputed as a whole; packs the tensors that its operators save.
 
     Args:
         run: Computes it.
-        context: Stands around running again.
+        context: The context of the recomputation.
         preserves_rng: Whether the same random numbers are drawn.
         checks: Whether shapes and dtypes are compared.
-        stops: Whether running again ends when as many tensors are there as were saved.
+        stops: Whether recomputation ends once as many tensors are saved as in the first run.
     """
 
     def __init__(
@@ -202,12 +202,12 @@ class _Region:
         self.found: dict[int, Tensor] = {}
 
     def pack(self, tensor: Tensor) -> int:
-        """A number in place of a tensor."""
+        """An index in place of a tensor."""
         self.forms.append((tuple(tensor.shape), tensor.dtype))
         return len(self.forms) - 1
 
     def unpack(self, number: int) -> Tensor:
-        """The tensor with that number; once, so that it is kept no longer than needed."""
+        """The tensor with this index; only once, so that it is freed early."""
         if number not in self.found:
             self._run_again()
         return self.found.pop(number)
@@ -258,14 +258,14 @@ def checkpoint_sequential(
     use_reentrant: bool | None = None,
     preserve_rng_state: bool = True,
 ) -> Any:
-    """The functions one after the other, in segments that are each a `checkpoint` but the last.
+    """The functions in sequence, in segments that are each a `checkpoint`, except the last.
 
     Args:
         functions: A `flambeau.nn.Sequential`, or an iterable of functions of one argument.
-        segments: How many segments, at most as many as functions.
-        input: What the first function is given.
+        segments: The number of segments, at most the number of functions.
+        input: The input of the first function.
         use_reentrant: See `checkpoint`.
-        preserve_rng_state: Likewise.
+        preserve_rng_state: See `checkpoint`.
 
     Raises:
         ValueError: There are fewer functions than segments, or no segments.

@@ -1,4 +1,4 @@
-"""Facts of the machine for a bug report: ``python -m flambeau.utils.collect_env``."""
+"""Information about the machine for a bug report: ``python -m flambeau.utils.collect_env``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("flambeau", "jax", "jaxlib", "numpy")
 
 
 class SystemEnv(NamedTuple):
-    """The facts of a machine, each as text."""
+    """Information about a machine, as texts."""
 
     versions: str
     python_version: str
@@ -36,7 +36,7 @@ def pretty_str(envinfo: SystemEnv) -> str:
 
 
 def get_pretty_env_info() -> str:
-    """The facts of this machine as lines of text."""
+    """The information about this machine as lines of text."""
     return pretty_str(get_env_info())
 
 

@@ -1,6 +1,6 @@
 """Names of PyTorch's builder of extensions in C++ and CUDA, which cannot be built against flambeau.
 
-A package can be imported that only names them, or that falls back on Python where building fails.
+Packages that only refer to these names, or fall back on Python if a build fails, can be imported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 
 __getattr__: _Absent = _Absent(__name__)
 
-#: Where packages look for compilers of GPUs; there are none to build with.
+#: The location of the GPU compiler, which packages look up; it does not exist here.
 CUDA_HOME: str | None = None
 ROCM_HOME: str | None = None
 CUDNN_HOME: str | None = None
@@ -31,7 +31,7 @@ IS_LINUX: bool = sys.platform.startswith("linux")
 
 
 class BuildExtension:
-    """Refuses to build, when it is made.
+    """Cannot be constructed.
 
     Raises:
         NotImplementedError: Always.
@@ -69,17 +69,17 @@ load_inline = load
 
 
 def include_paths(*args: Any, **kwargs: Any) -> list[str]:
-    """No folder: there are no headers."""
+    """An empty list: there are no headers."""
     return []
 
 
 def library_paths(*args: Any, **kwargs: Any) -> list[str]:
-    """No folder: there are no libraries."""
+    """An empty list: there are no libraries."""
     return []
 
 
 def is_ninja_available() -> bool:
-    """Whether the program ``ninja`` is there."""
+    """Whether the program ``ninja`` is installed."""
     return shutil.which("ninja") is not None or importlib.util.find_spec("ninja") is not None
 
 

@@ -1,4 +1,4 @@
-"""Where the random numbers of accelerators go on, for functions that run again."""
+"""The states of accelerators' random number generators, for recomputation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import jax
 
-from flambeau.core.device import device
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.device import device
+from flambeau.core.values.tensor import Tensor
 from flambeau.random.generator import generator_for
 
 __all__ = ["get_device_states", "set_device_states"]
@@ -24,10 +24,11 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     ([], [])
 
     Args:
-        *args: Tensors, containers of them, and anything else.
+        *args: Tensors, containers of them, and any other values.
 
     Returns:
-        The numbers of the devices, each once, and the state of the default generator of each.
+        The indices of the devices, without duplicates, and the state of the default generator of
+        each.
     """
     leaves = jax.tree.leaves(args, is_leaf=lambda each: isinstance(each, Tensor))
     places = [each.device for each in leaves if isinstance(each, Tensor)]
@@ -38,11 +39,11 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
 def set_device_states(
     devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
 ) -> None:
-    """Let the default generators of accelerators continue from states.
+    """Set the states of the default generators of accelerators.
 
     Args:
-        devices: The numbers of the devices.
-        states: The state for each, as `get_device_states` gives it.
+        devices: The indices of the devices.
+        states: The state for each, from `get_device_states`.
         device_type: The type of the devices, by default ``"cuda"``.
     """
     if device_type == "meta":

@@ -8,14 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.function_modes import TorchFunctionMode
-from flambeau.nn.modules.module import (
-    Module,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from flambeau.core.operators.function_modes import TorchFunctionMode
 from flambeau.profiler import observing
 from flambeau.profiler.flops import backward_flops_of, flops_of, formula
+from flambeau.profiler.paths import Paths
 
 __all__ = ["FlopCounterMode", "register_flop_formula"]
 
@@ -23,15 +19,15 @@ __all__ = ["FlopCounterMode", "register_flop_formula"]
 class FlopCounterMode(TorchFunctionMode):
     """Counts the floating-point operations inside its block, backward included.
 
-    Products are counted by formulas: of matrices, convolutions and attention; a multiplication and
-    an addition are two. Compiled functions run eagerly inside, so that their operators are seen.
-    What `flambeau.func.vmap` computes is counted for one example.
+    Matrix products, convolutions and attention are counted by formulas; a multiplication and an
+    addition count as two. Compiled functions run eagerly inside, so that their operators are
+    counted. Operators inside `flambeau.func.vmap` are counted for one example.
 
     Args:
-        mods: Accepted for PyTorch's sake; all modules are followed.
-        depth: Down to which depth of modules the table goes; None for all.
+        mods: Accepted for compatibility; all modules are tracked.
+        depth: The maximum depth of modules in the table; None for all.
         display: Whether the table is printed at the end.
-        custom_mapping: More formulas, by operators' names; see `register_flop_formula`.
+        custom_mapping: More formulas, by operator name; see `register_flop_formula`.
 
     >>> import flambeau
     >>> from flambeau.utils.flop_counter import FlopCounterMode
@@ -43,6 +39,7 @@ class FlopCounterMode(TorchFunctionMode):
 
     depth: int | None
     display: bool
+    sees_traces = False
 
     def __init__(
         self, mods: Any = None, depth: int | None = 2, display: bool = True,
@@ -53,34 +50,27 @@ class FlopCounterMode(TorchFunctionMode):
             register_flop_formula(target)(counted)
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self._thread = 0
-        # The modules whose forward runs, from the outermost on; names by their identity.
+        # The modules whose forward is running, from the outermost on.
         self._inside: list[str] = []
-        self._names: dict[int, str] = {}
-        # Where the operators that backward goes through stood, and their counts.
+        self._paths = Paths()
+        # The modules of the operators that backward runs through, and their counts.
         self._nodes: dict[Any, tuple[tuple[str, ...], int]] = {}
-        self._handles: list[Any] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """``func(*args, **kwargs)``: it is counted where operators run."""
+        """``func(*args, **kwargs)``: the count is made where operators run."""
         return func(*args, **(kwargs or {}))
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
         self._thread = threading.get_ident()
-        self._handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
         observing.add(self)
         return super().__enter__()
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
         observing.remove(self)
-        for each in self._handles:
-            each.remove()
         self._nodes.clear()
         if self.display and exception[0] is None:
             sys.stdout.write(self.get_table(self.depth) + "\n")
@@ -88,11 +78,11 @@ class FlopCounterMode(TorchFunctionMode):
     # Results
 
     def get_total_flops(self) -> int:
-        """How many operations there were."""
+        """The total number of operations."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """By module, the operations of each operator; ``"Global"`` has all."""
+        """The operations of each operator, by module; ``"Global"`` has all."""
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
@@ -126,6 +116,12 @@ class FlopCounterMode(TorchFunctionMode):
                 name = f"{subject.kernel.name}_backward"
                 self._count(name, modules, backward_flops_of(subject, forward))
             return compute()
+        if kind == "module":
+            self._inside.append(self._paths.enter(subject))
+            try:
+                return compute()
+            finally:
+                self._inside.pop()
         result = compute()
         if kind == "operator":
             flops = flops_of(subject, inputs, result)
@@ -139,16 +135,6 @@ class FlopCounterMode(TorchFunctionMode):
     def _count(self, name: str, modules: tuple[str, ...], flops: int) -> None:
         for each in {"Global", *modules}:
             self.flop_counts[each][f"aten.{name}"] += flops
-
-    def _enter_module(self, module: Module, args: Any) -> None:
-        name = self._names.get(id(module), type(module).__name__)
-        for child, each in module.named_children():
-            self._names[id(each)] = f"{name}.{child}"
-        self._inside.append(name)
-
-    def _leave_module(self, module: Module, args: Any, output: Any) -> None:
-        if self._inside:
-            self._inside.pop()
 
 
 def _row(level: int, name: str, count: int, total: int) -> tuple[str, str, str]:
@@ -164,11 +150,11 @@ def _shown(count: int) -> str:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Any], Any]:
-    """A decorator: the formula of operators, ``formula(*shapes, out_shape=shape)``.
+    """A decorator that registers a formula for operators: ``formula(*shapes, out_shape=shape)``.
 
     Args:
         targets: Operators (``flambeau.ops.aten.add``), functions, names, or a list of them.
-        get_raw: Not supported: formulas are given shapes.
+        get_raw: Not supported: formulas take shapes.
 
     Raises:
         NotImplementedError: ``get_raw`` is true.

@@ -1,4 +1,4 @@
-"""PyTorch's choice of results that a checkpointed region keeps; here it keeps none."""
+"""PyTorch's choice of results that a checkpointed region saves; here it saves none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CheckpointPolicy", "create_selective_checkpoint_contexts"]
 
 
 class CheckpointPolicy(enum.Enum):
-    """A choice between keeping an operator's result and computing it again."""
+    """The choice between saving an operator's result and recomputing it."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -22,10 +22,10 @@ class CheckpointPolicy(enum.Enum):
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
-    """Two contexts for the ``context_fn`` of `checkpoint`: every operator is computed again.
+    """Two contexts for the ``context_fn`` of `checkpoint`: every operator is recomputed.
 
     Args:
-        policy_fn_or_list: Accepted for PyTorch's sake: it would choose operators to keep.
+        policy_fn_or_list: Accepted for compatibility: it would choose operators to save.
         allow_cache_entry_mutation: Accepted for PyTorch's sake.
     """
     return contextlib.nullcontext(), contextlib.nullcontext()

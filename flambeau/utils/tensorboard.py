@@ -1,6 +1,6 @@
 """Files for TensorBoard: `SummaryWriter`, which tensorboardX writes.
 
-Importing this module without tensorboardX is an ImportError, as it is in PyTorch without
+Importing this module without tensorboardX raises an ImportError, as PyTorch does without
 tensorboard.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trees import map_tensors
 
 try:
     _SummaryWriter: Any = import_module("tensorboardX").SummaryWriter
@@ -22,30 +23,24 @@ except ImportError as error:
 __all__ = ["SummaryWriter"]
 
 
-def _in_numpy(value: Any) -> Any:
-    """A value with NumPy arrays in the place of tensors."""
-    if isinstance(value, Tensor):
-        # NumPy has no bfloat16.
-        plain = value.detach().float() if value.is_floating_point() else value.detach()
-        return plain.cpu().numpy()
-    if isinstance(value, dict):
-        return {key: _in_numpy(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_in_numpy, value))
-    return value
+def _in_numpy(tensor: Tensor) -> Any:
+    # NumPy has no bfloat16.
+    plain = tensor.detach().float() if tensor.is_floating_point() else tensor.detach()
+    return plain.cpu().numpy()
 
 
 def _taking_tensors(name: str) -> Any:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         own = getattr(super(SummaryWriter, self), name)
-        return own(*map(_in_numpy, args), **{key: _in_numpy(e) for key, e in kwargs.items()})
+        args, kwargs = map_tensors(_in_numpy, (args, kwargs), dict | list | tuple)
+        return own(*args, **kwargs)
 
     method.__name__ = name
     return method
 
 
 class SummaryWriter(_SummaryWriter):
-    """tensorboardX's writer, which takes tensors too."""
+    """tensorboardX's writer, which accepts tensors too."""
 
     def add_graph(self, *args: Any, **kwargs: Any) -> None:
         """Graphs of modules are not written.

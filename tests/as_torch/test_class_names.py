@@ -6,7 +6,7 @@ CODE = """
 import pickle, sys, typing
 from importlib import import_module
 import torch, flambeau
-from flambeau.core import naming
+from flambeau.core.support import naming
 
 for room in (
     "distributions optim.swa_utils cuda.amp jit fx profiler autograd.profiler hub sparse nested "
@@ -50,7 +50,7 @@ torch.return_types.max(
 values=tensor([1.]),
 indices=tensor([0])) <torch.Generator device=cpu seed=67280421310721>
 True <class 'torch.torch_version.TorchVersion'>
-<class 'flambeau.nn.modules.linear.Linear'> flambeau.core.tensor {}
+<class 'flambeau.nn.modules.linear.Linear'> flambeau.core.values.tensor {}
 """
 
 

@@ -17,7 +17,7 @@ from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as 
 from flambeau.as_torch.private._higher_order_ops.associative_scan import associative_scan
 from flambeau.as_torch.private._inductor import config as inductor_config
 from flambeau.as_torch.private._subclasses import fake_tensor
-from flambeau.core.format import printoptions
+from flambeau.core.support.format import printoptions
 from tests.as_torch.test_installation import run
 
 

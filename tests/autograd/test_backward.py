@@ -164,3 +164,13 @@ def test_grad_dtype_on_meta():
     x.grad_dtype = flambeau.float64
     (x * 2).sum().backward()
     assert (x.grad.dtype, x.grad.is_meta) == (flambeau.float64, True)
+
+
+def test_a_gradient_of_another_shape_than_the_leafs_is_refused():
+    x = flambeau.ones(2, 3, requires_grad=True)
+    x.sum().backward()
+    with flambeau.no_grad():
+        x.t_()
+    with pytest.raises(RuntimeError, match=r"shape \[3, 2\].*must match"):
+        x.sum().backward()
+    assert x.grad.shape == (2, 3)

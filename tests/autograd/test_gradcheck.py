@@ -8,7 +8,7 @@ import pytest
 import flambeau
 from flambeau.autograd import Function, gradcheck, gradgradcheck
 from flambeau.autograd.gradcheck import GradcheckError
-from flambeau.core.kernel import Kernel
+from flambeau.core.kernels.kernel import Kernel
 
 
 def leaf(*values, dtype=flambeau.float64):

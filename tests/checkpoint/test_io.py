@@ -18,7 +18,7 @@ import flambeau
 from flambeau import nn
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.io import load, save
-from flambeau.core.dtype import ALL_DTYPES, dtype
+from flambeau.core.support.dtype import ALL_DTYPES, dtype
 
 
 def written(obj: Any) -> bytes:

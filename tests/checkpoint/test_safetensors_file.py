@@ -21,12 +21,12 @@ from hypothesis.extra import numpy as numpy_strategies
 from flambeau.checkpoint import safetensors_file
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.safetensors_file import read_metadata
-from flambeau.core.cell import abstract
-from flambeau.core.convert import make
-from flambeau.core.dtype import ALL_DTYPES, dtype
-from flambeau.core.steps import Cut, Slice
-from flambeau.core.tensor import Tensor
-from flambeau.core.viewing import make_view
+from flambeau.core.operators.viewing import make_view
+from flambeau.core.support.dtype import ALL_DTYPES, dtype
+from flambeau.core.values.cell import abstract
+from flambeau.core.values.convert import make
+from flambeau.core.values.steps import Cut, Slice
+from flambeau.core.values.tensor import Tensor
 
 SAVED = [each for each in ALL_DTYPES if each.name != "complex128"]
 

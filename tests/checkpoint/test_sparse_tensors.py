@@ -8,7 +8,7 @@ import pytest
 import flambeau
 from flambeau.checkpoint import RefusedContentError, load, save
 from flambeau.checkpoint.sparse_tensors import put_together
-from flambeau.core import meshes
+from flambeau.core.devices import meshes
 
 
 def through_a_file(value):

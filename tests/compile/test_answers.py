@@ -121,7 +121,7 @@ def test_what_differs_at_each_call_runs_eagerly_in_the_end():
     repeated(step, [4.0, 4.0])
 
 
-def test_answers_that_are_seldom_those_of_before_run_eagerly_in_the_end():
+def test_answers_that_are_rarely_those_of_before_run_eagerly_in_the_end():
     step = flambeau.compile(lambda x, n: x * int(n), fullgraph=False)
     twice = [number for number in range(compiling.MOST_SITUATIONS) for _ in range(3)]
     with pytest.warns(CompileWarning, match="run eagerly|runs eagerly"):

@@ -5,7 +5,8 @@ import copy
 import pytest
 
 import flambeau
-from tests.compile.following import X, check
+from flambeau.compile.errors import CompileError
+from tests.compile.following import MAY_RUN_EAGERLY, X, check
 
 READERS = {
     "attribute": lambda t, x: x * (t.rate if hasattr(t, "rate") else 1.0),
@@ -92,13 +93,19 @@ def test_views_among_the_arguments_cannot_be_detached_in_place():
     assert run(flambeau.ones(2)).tolist() == [2.0, 2.0]
 
 
-def test_gradients_of_gradients_through_joined_views_are_refused():
+@MAY_RUN_EAGERLY
+def test_arguments_that_share_elements_of_a_result_have_gradients_of_gradients():
     def function(a, b):
         a.mul_(2.0)
         return (a * b).sum()
 
-    leaf = flambeau.ones(4, requires_grad=True)
-    base = leaf * 1
-    result = flambeau.compile(function)(base[:2], base[1:3])
-    with pytest.raises(RuntimeError, match="pass the whole tensor, and take the views inside"):
-        flambeau.autograd.grad(result, leaf, create_graph=True)
+    def gradients(run):
+        leaf = flambeau.ones(4, requires_grad=True)
+        base = leaf * 1
+        (grad,) = flambeau.autograd.grad(run(base[:2], base[1:3]), leaf, create_graph=True)
+        (again,) = flambeau.autograd.grad(grad.square().sum(), leaf)
+        return grad.tolist(), again.tolist()
+
+    assert gradients(flambeau.compile(function)) == gradients(function)
+    with pytest.raises(CompileError, match="writes to elements that two of its tensors share"):
+        gradients(flambeau.compile(function, fullgraph=True))

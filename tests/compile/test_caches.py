@@ -9,6 +9,7 @@ import pytest
 
 import flambeau
 from flambeau.compile import CompileError
+from tests.compile.following import MAY_RUN_EAGERLY
 from tests.compile.test_leftovers import dead_tensors
 
 CALLS = range(1, 6)
@@ -182,9 +183,15 @@ def numbers(make, run=lambda function: function):
     return [*found, float(left())]
 
 
+@MAY_RUN_EAGERLY
 @pytest.mark.parametrize("fullgraph", [True, False])
 @pytest.mark.parametrize("make", CASES)
 def test_compiled_equals_eager(make, fullgraph):
+    if fullgraph and make is mask_built_in_place:
+        # Each of the first calls finds nothing in the cache.
+        with pytest.raises(CompileError, match=r"calls mask\(\), which has a cache"):
+            numbers(make, functools.partial(flambeau.compile, fullgraph=True))
+        return
     compiled = functools.partial(flambeau.compile, fullgraph=fullgraph)
     assert numbers(make, compiled) == numbers(make)
     assert not dead_tensors()
@@ -202,10 +209,10 @@ def test_a_container_in_a_cache_is_changed_eagerly_or_refused():
 
         return function, lambda i: None, lambda: state()[0]
 
-    with pytest.warns(UserWarning, match=r"the cache of state\(\)"):
+    with pytest.warns(UserWarning, match=r"changes the cache of state\(\)"):
         found = numbers(make, flambeau.compile)
     assert found == numbers(make)
-    with pytest.raises(CompileError, match=r"puts a tensor into the cache of state\(\)"):
+    with pytest.raises(CompileError, match=r"changes the cache of state\(\)"):
         numbers(make, functools.partial(flambeau.compile, fullgraph=True))
 
 

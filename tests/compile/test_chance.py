@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.compile.errors import CompileError
+from flambeau.compile.errors import CompileError, CompileWarning
 
 X = flambeau.ones(2)
 
@@ -165,7 +165,7 @@ def test_iterators_are_no_arguments():
 
 def test_what_is_only_there_is_not_refused():
     generator, listed = np.random.default_rng(0), iter([1.0])
-    held = [generator, listed, random.Random(0), time, sys.stdout]
+    held = [generator, random.Random(0), time, sys.stdout, np]
 
     def function(x):
         seeded = np.random.default_rng(0).random() + random.Random(0).random()
@@ -174,6 +174,15 @@ def test_what_is_only_there_is_not_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert flambeau.compile(function)(X).tolist() == [5.0, 5.0]
+
+
+def test_a_container_with_an_iterator_is_refused_once_it_is_read():
+    held = [iter([1.0]), 2.0]
+    with pytest.raises(CompileError, match="a list_iterator gives something else at each call"):
+        flambeau.compile(lambda x: x * held[1], fullgraph=True)(X)
+    with pytest.warns(CompileWarning, match="runs eagerly"):
+        assert flambeau.compile(lambda x: x * held[1])(X).tolist() == [2.0, 2.0]
+    assert [*held[0]] == [1.0]
 
 
 def test_a_branch_that_is_not_taken_draws_nothing():

@@ -1,44 +1,19 @@
-"""A compiled function puts other arrays, shapes and members in place as the eager function does.
+"""Other arrays, shapes and members for tensors and modules from outside, as in eager code.
 
 The law, for every way to put an array into a tensor and every place where the tensor may be: after
 each call all is as it is eagerly; after a trace that raises all is as it was before; and no tracer
-is left behind.
+is left behind. Where the tensor gets other data or another shape in place, the call runs eagerly.
 """
-
-import gc
 
 import numpy as np
 import pytest
-from jax.core import Tracer
 
 import flambeau
 from flambeau import nn
-from flambeau.core.cell import Cell
+from flambeau.compile.errors import SideEffectError
+from tests.compile.following import MAY_RUN_EAGERLY, argument, check_as_eagerly, shown, tracers
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-
-def shown(tensor):
-    """What can be seen of a tensor."""
-    if tensor is None:
-        return None
-    array = tensor.detach().numpy().tolist()
-    facts = tensor.dtype, tuple(tensor.shape), tensor.requires_grad, tensor.is_leaf
-    return type(tensor), *facts, array, shown(tensor._grad)
-
-
-def tracers():
-    """The Cells that hold a tracer."""
-    gc.collect()
-    cells = [each for each in gc.get_objects() if type(each) is Cell]
-    return [each for each in cells if isinstance(each.array, Tracer)]
-
-
-def filled(module):
-    with flambeau.no_grad():
-        for i, each in enumerate(module.parameters()):
-            each.copy_(flambeau.full(each.shape, 0.5 + i))
-    return module
+pytestmark = MAY_RUN_EAGERLY
 
 
 class Held(nn.Module):
@@ -90,13 +65,13 @@ def optimizer_state(module):
     return lambda x: x, lambda x: optimizer.state[module.weight]["momentum_buffer"]
 
 
-def argument(module):
+def the_argument(module):
     return lambda x: x, lambda x: x
 
 
 PLACES = [
     parameter_of_module_called, parameter_of_module_not_called, buffer, closure, in_list, gradient,
-    optimizer_state, argument,
+    optimizer_state, the_argument,
 ]  # fmt: skip
 
 
@@ -167,39 +142,41 @@ WAYS = [
 ]  # fmt: skip
 
 
-def inputs():
-    return [flambeau.tensor([[1.0, 2.0 + i], [3.0, 4.0]]) for i in range(3)]
+def exchanging(place, way):
+    """A scene for `course`, see there."""
 
+    def make():
+        module = Held()
+        call, get = place(module)
+        aliases = [module.mean.detach(), module.weight.detach()]
 
-def history(place, way, compiled):
-    """What can be seen after each of three calls."""
-    module, seen = Held(), []
-    call, get = place(module)
+        def step(x):
+            made = call(x) + 1
+            way(get(x), x.clone())
+            return made
 
-    def function(x):
-        made = call(x) + 1
-        way(get(x), x.clone())
-        return made
+        def change(_):
+            # What no longer fits is put back, so that each call can do the same.
+            if place is not the_argument:
+                tensor = get(None)
+                vars(tensor).pop("note", None)
+                if tuple(tensor.shape) != (2, 2) or tensor.dtype is not flambeau.float32:
+                    tensor.data = flambeau.ones(2, 2)
+                tensor.grad = None
 
-    run = flambeau.compile(function) if compiled else function
-    aliases = [module.mean.detach(), module.weight.detach()]
-    for x in inputs():
-        # What no longer fits is put back, so that each call can do the same.
-        made = run(x)
-        tensor = get(x)
-        note = vars(tensor).pop("note", None)
-        seen.append((shown(made), shown(tensor), shown(note), *map(shown, aliases)))
-        seen.append([shown(each) for each in (*module.parameters(), *module.buffers())])
-        if tuple(tensor.shape) != (2, 2) or tensor.dtype is not flambeau.float32:
-            tensor.data = flambeau.ones(2, 2)
-        tensor.grad = None
-    return seen
+        def state():
+            tensor = None if place is the_argument else get(None)
+            return tensor, aliases, [*module.parameters(), *module.buffers()]
+
+        return step, state, change
+
+    return make
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_every_way_in_every_place_is_as_eager(place, way):
-    assert history(place, way, True) == history(place, way, False)
+    check_as_eagerly(exchanging(place, way))
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -219,7 +196,7 @@ def test_a_trace_that_raises_leaves_every_tensor_as_it_was(place, error):
         tensors = [*module.parameters(), *module.buffers(), get(x)]
         return [(shown(e), id(e), id(e._cell), e._user_attributes()) for e in tensors]
 
-    run, (x, *_) = flambeau.compile(function, fullgraph=True), inputs()
+    run, x = flambeau.compile(function, fullgraph=True), argument(0)
     before = state(x)
     for _ in range(2):
         with pytest.raises(error, match="stop"):
@@ -241,10 +218,9 @@ def test_no_tracer_is_left_behind():
         parameter.note = x + 1
 
     run = flambeau.compile(function)
-    for x in inputs():
-        run(x)
+    for call in range(3):
+        run(argument(call))
     assert not tracers()
-    assert run.program_count <= 3
 
 
 # Whole modules
@@ -295,192 +271,219 @@ CHANGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("raises", [False, True], ids=["", "raises"])
+def members(module):
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return sorted(named, key=lambda pair: pair[0])
+
+
 @pytest.mark.parametrize("when", ["not called", "called before", "called after", "inside another"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_members_of_modules_are_changed_at_each_call(change, when, raises):
-    def history(compiled):
-        held, seen = Held(), []
+def test_members_of_modules_are_changed_at_each_call(change, when):
+    def make():
+        held = Held()
         outer = nn.Sequential(held)
 
-        def function(x):
+        def step(x):
             made = held(x) if when == "called before" else x + 1
             change(outer[0] if when == "inside another" else held, x)
-            if raises:
-                raise ValueError("stop")
             return held(x.double()) + 1 if when == "called after" else made
 
-        run = flambeau.compile(function, fullgraph=True) if compiled else function
-        for x in inputs():
-            before = members(held)
-            try:
-                seen.append(shown(run(x)))
-            except ValueError:
-                assert not compiled or members(held) == before
-                continue
-            seen.append([(name, shown(each)) for name, each in members(held)])
-        return seen
+        return step, lambda: members(held)
 
-    def members(module):
-        named = [*module.named_parameters(), *module.named_buffers()]
-        return sorted(named, key=lambda pair: pair[0])
-
-    assert history(True) == history(False)
+    check_as_eagerly(make)
 
 
-# What tensors share
-
-
-def test_a_tensor_that_takes_over_another_shares_its_elements():
-    def history(compiled):
-        first, second = flambeau.zeros(2, 2), flambeau.ones(2, 2)
-
-        def function(x):
-            first.data = second
-            second.add_(x)
-            return x * first
-
-        run = flambeau.compile(function) if compiled else function
-        seen = [shown(run(x)) for x in inputs()]
-        second.mul_(2)
-        return [*seen, shown(first), shown(second), first._cell is second._cell]
-
-    assert history(True) == history(False)
-
-
-def test_a_tensor_may_take_over_an_argument():
-    kept = flambeau.zeros(2, 2)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_trace_that_raises_leaves_every_member_as_it_was(change):
+    held = Held()
 
     def function(x):
+        change(held, x)
+        raise ValueError("stop")
+
+    run, before = flambeau.compile(function, fullgraph=True), members(held)
+    with pytest.raises(ValueError, match="stop"):
+        run(argument(0))
+    after = members(held)
+    assert [name for name, _ in after] == [name for name, _ in before]
+    assert all(one is other for (_, one), (_, other) in zip(before, after, strict=True))
+
+
+# What tensors share: scenes
+
+
+def a_tensor_takes_over_another():
+    first, second = flambeau.zeros(2, 2), flambeau.ones(2, 2)
+
+    def step(x):
+        first.data = second
+        second.add_(x)
+        return x * first, first._cell is second._cell
+
+    return step, lambda: (first, second), lambda call: second.mul_(2)
+
+
+def a_tensor_takes_over_an_argument():
+    kept, given = flambeau.zeros(2, 2), []
+
+    def step(x):
         kept.data = x
+        given.append(x) if not given else None
 
-    run = flambeau.compile(function)
-    for x in inputs():
-        run(x)
-        x.add_(1)
-        assert flambeau.equal(kept, x)
-    part = flambeau.stack(inputs())[1]
-    run(part)
-    part.add_(1)
-    assert flambeau.equal(kept, part)
+    return step, lambda: (kept, given), lambda call: given.pop().add_(1)
 
 
-def test_two_tensors_may_change_places():
-    def history(compiled):
-        first, second = flambeau.zeros(2, 2), flambeau.ones(2, 2)
+def tensors_change_places():
+    first, second = flambeau.zeros(2, 2), flambeau.ones(2, 2)
 
-        def function(x):
-            first.add_(x)
-            before = first.data
-            first.data = second.data
-            second.data = before
-            return x * first - second
+    def step(x):
+        first.add_(x)
+        before = first.data
+        first.data = second.data
+        second.data = before
+        return x * first - second
 
-        run = flambeau.compile(function) if compiled else function
-        return [(shown(run(x)), shown(first), shown(second)) for x in inputs()]
-
-    assert history(True) == history(False)
+    return step, lambda: (first, second)
 
 
-def test_what_shares_elements_with_a_tensor_keeps_the_old_ones():
-    def history(compiled):
-        tensor = flambeau.zeros(2, 2)
-        alias, part = tensor.detach(), tensor[0]
+def aliases_keep_the_old_elements():
+    tensor = flambeau.zeros(2, 2)
+    alias, part = tensor.detach(), tensor[0]
 
-        def function(x):
-            tensor.data = tensor + x
-            alias.add_(1)
-            return x + alias + part
+    def step(x):
+        tensor.data = tensor + x
+        alias.add_(1)
+        return x + alias + part
 
-        run = flambeau.compile(function) if compiled else function
-        return [(shown(run(x)), *map(shown, (tensor, alias, part))) for x in inputs()]
-
-    assert history(True) == history(False)
+    return step, lambda: (tensor, alias, part)
 
 
-def test_gradients_of_a_tensor_reach_it_although_it_is_given_other_elements():
-    def history(compiled):
-        weight = nn.Parameter(flambeau.ones(2, 2))
+def gradients_reach_a_tensor_with_other_elements():
+    weight, results = nn.Parameter(flambeau.ones(2, 2)), []
 
-        def function(x):
-            made = (weight * weight * x).sum()
-            weight.data = weight * 2
-            return made
+    def step(x):
+        results[:] = [(weight * weight * x).sum()]
+        weight.data = weight * 2
 
-        run, seen = flambeau.compile(function) if compiled else function, []
-        for x in inputs():
-            run(x).backward()
-            seen.append(shown(weight))
-        return seen
-
-    assert history(True) == history(False)
+    return step, lambda: weight, lambda call: results[0].backward()
 
 
-def test_a_gradient_may_be_a_tensor_from_outside():
-    def history(compiled):
-        weight, gradient = nn.Parameter(flambeau.ones(2, 2)), flambeau.zeros(2, 2)
+def a_gradient_is_a_tensor_from_outside():
+    weight, gradient = nn.Parameter(flambeau.ones(2, 2)), flambeau.zeros(2, 2)
 
-        def function(x):
-            weight.grad = gradient
-            gradient.add_(x)
-            return x + 1
+    def step(x):
+        weight.grad = gradient
+        gradient.add_(x)
+        return x + 1
 
-        run, seen = flambeau.compile(function) if compiled else function, []
-        for x in inputs():
-            seen.append(shown(run(x)))
-            seen.append((weight.grad is gradient, shown(weight)))
-            weight.grad = None
-        return seen
-
-    assert history(True) == history(False)
+    return step, lambda: (weight, gradient), lambda call: setattr(weight, "grad", None)
 
 
-def test_the_gradient_of_an_argument_stays_the_same_tensor():
-    def function(x):
+def the_gradient_of_an_argument():
+    def step(x):
+        x.grad = flambeau.ones(2, 2)
+        gradient = x.grad
         x.grad.mul_(2)
-        return x.grad.sum()
+        return gradient, x.grad.sum()
 
-    run = flambeau.compile(function)
-    for x in inputs():
-        gradient = x.grad = flambeau.ones(2, 2)
-        assert run(x).item() == 8.0
-        assert x.grad is gradient
-        assert gradient.sum().item() == 8.0
+    return step, lambda: None
 
 
-def test_a_tensor_that_was_exchanged_is_returned_itself():
+def a_tensor_is_returned_itself():
     weight = nn.Parameter(flambeau.ones(2, 2))
 
-    def function(x):
+    def step(x):
         weight.data = weight.data + x
         return weight
 
-    run = flambeau.compile(function)
-    for x in inputs():
-        before = weight.detach().clone()
-        assert run(x) is weight
-        assert flambeau.equal(weight.detach(), before + x)
-    assert run.program_count == 1
+    return step, lambda: weight
 
 
-def test_a_hook_may_exchange():
+def a_hook_exchanges():
     weight, kept = nn.Parameter(flambeau.ones(2, 2)), flambeau.zeros(2, 2)
     weight.register_hook(lambda gradient: setattr(kept, "data", gradient * 2))
 
-    def function(x):
+    def step(x):
         (x * weight).sum().backward()
-        weight.grad = None
 
-    run = flambeau.compile(function)
-    for x in inputs():
-        run(x)
-        assert flambeau.equal(kept, x * 2)
+    return step, lambda: (weight, kept)
+
+
+def training_with_data():
+    weight, average = nn.Parameter(flambeau.tensor([1.0, -0.05])), flambeau.zeros(2)
+    optimizer = flambeau.optim.RMSprop([weight], lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        (weight * x).sum().backward()
+        optimizer.step()
+        weight.data = weight.data.clamp(-0.1, 0.1)
+        average.data = average * 0.9 + weight.detach() * 0.1
+
+    return step, lambda: (weight, average)
+
+
+def a_shape_on_the_tape_and_elements():
+    tensor = nn.Parameter(flambeau.ones(2, 2)) * 2
+
+    def step(x):
+        tensor.t_().mul_(x)
+        return tensor * 2, tensor._is_view()
+
+    return step, lambda: tensor
+
+
+SCENES = [
+    a_shape_on_the_tape_and_elements, a_tensor_takes_over_another, a_tensor_takes_over_an_argument,
+    tensors_change_places, aliases_keep_the_old_elements,
+    gradients_reach_a_tensor_with_other_elements, a_gradient_is_a_tensor_from_outside,
+    the_gradient_of_an_argument, a_tensor_is_returned_itself, a_hook_exchanges, training_with_data,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", SCENES, ids=lambda make: make.__name__)
+def test_what_shares_elements_is_as_eager(make):
+    check_as_eagerly(make)
+
+
+def test_data_that_is_put_back_is_one_program():
+    kept = flambeau.ones(2, 2)
+
+    def function(x):
+        before = kept.data
+        kept.data = x * 2
+        found = kept + 1
+        kept.data = before
+        return found
+
+    run = flambeau.compile(function, fullgraph=True)
+    for call in range(2):
+        assert flambeau.equal(run(argument(call)), argument(call) * 2 + 1)
+    assert kept.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert run.program_count == 1
+
+
+IN_PLACE = [
+    data, data_of_another_shape, data_of_another_dtype, data_of_a_view,
+    data_twice_and_then_in_place, in_place_and_then_data, transposed, unsqueezed,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", IN_PLACE, ids=lambda way: way.__name__)
+def test_other_data_and_shapes_are_refused(way):
+    kept = flambeau.ones(2, 2)
+    run = flambeau.compile(lambda x: way(kept, x), fullgraph=True)
+    for _ in range(2):
+        run(flambeau.ones(2, 2))
+    before = shown(kept), kept._cell, kept._cell.array
+    with pytest.raises(SideEffectError, match="other data, another shape or another class"):
+        run(flambeau.ones(2, 2))
+    assert (shown(kept), kept._cell, kept._cell.array) == before
 
 
 def test_a_shape_changed_outside_is_seen():
     tensor = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
-    run = flambeau.compile(lambda x: x + tensor)
-    (x, *_) = inputs()
+    run, x = flambeau.compile(lambda x: x + tensor), argument(0)
     for change in (lambda: None, tensor.t_, lambda: tensor.unsqueeze_(0), tensor.squeeze_):
         change()
         np.testing.assert_array_equal(run(x).numpy(), (x + tensor).numpy())
@@ -489,51 +492,3 @@ def test_a_shape_changed_outside_is_seen():
     assert run(x).sum().item() == (x + 4).sum().item()
     other.resize_(2)
     assert run(x).sum().item() == (x + 2).sum().item()
-
-
-def test_steps_that_exchange_need_one_program():
-    weight, average = nn.Parameter(flambeau.ones(2, 2)), flambeau.zeros(2, 2)
-
-    def function(x):
-        (weight * x).sum().backward()
-        weight.data = weight.data - 0.1 * weight.grad
-        average.data = average * 0.9 + weight.detach() * 0.1
-        weight.grad = None
-
-    run = flambeau.compile(function)
-    for _ in range(3):
-        for x in inputs():
-            run(x)
-    assert run.program_count == 1
-
-
-def test_a_shape_on_the_tape_and_elements_cannot_both_be_changed_inside():
-    base = nn.Parameter(flambeau.ones(2, 2))
-    tensor = base * 2
-
-    def function(x):
-        tensor.t_().mul_(x)
-
-    with pytest.raises(RuntimeError, match="also its elements"):
-        flambeau.compile(function, fullgraph=True)(flambeau.ones(2, 2))
-    assert tensor.grad_fn is not None
-    assert not tensor._is_view()
-
-
-def test_data_may_be_exchanged_in_the_first_step_of_an_optimizer():
-    results = []
-    for compiled in (False, True):
-        weight = flambeau.nn.Parameter(flambeau.tensor([1.0, -0.05]))
-        optimizer = flambeau.optim.RMSprop([weight], lr=0.1)
-
-        def step(x, weight=weight, optimizer=optimizer):
-            optimizer.zero_grad()
-            (weight * x).sum().backward()
-            optimizer.step()
-            weight.data = weight.data.clamp(-0.1, 0.1)
-
-        run = flambeau.compile(step) if compiled else step
-        for scale in (1.0, -2.0, 3.0):
-            run(flambeau.ones(2) * scale)
-        results.append(weight.tolist())
-    assert results[0] == pytest.approx(results[1])

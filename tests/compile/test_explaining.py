@@ -22,9 +22,8 @@ def page(function):
 
 def reasons(function):
     """Why the last program was made."""
-    text = page(function).rpartition("\nprogram ")[2]
-    lines = text.partition("did not fit:\n")[2].splitlines()
-    return [each.strip() for each in lines[: lines.index("  for calls in which")]]
+    lines = page(function).rpartition("did not fit:\n")[2].partition("\n\n")[0].splitlines()
+    return [each.strip() for each in lines]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_modules_and_their_tensors_are_named_by_the_way_from_where_the_function_
     assert reasons(step) == ["model.0.weight.requires_grad was True, and is False"]
     model[0].register_forward_hook(lambda *given: None)
     step(X)
-    assert reasons(step) == ["model.0._forward_hooks has changed"]
+    assert reasons(step) == ["model.0.hooks has changed"]
 
 
 def test_a_gradient_that_is_there_now_is_named():
@@ -102,8 +101,8 @@ def test_an_argument_that_differs_is_named_as_the_function_names_it():
     scaled({"x": flambeau.ones(3, requires_grad=True)})
     assert reasons(scaled) == ["requires_grad of batch['x'] was False, and is True"]
     scaled({"x": X}, 3)
-    scaled({"x": X}, 4)
-    assert reasons(scaled) == ["scale was 3, and is 4"]
+    scaled({"x": X}, 4.0)
+    assert reasons(scaled) == ["scale was any int, and is any float"]
     scaled({"x": X}, flag=True)
     (reason,) = reasons(scaled)
     assert reason.endswith("are (batch['x']: a Tensor of float32[2], flag: True)")
@@ -130,7 +129,7 @@ def test_arguments_that_now_share_elements_are_a_reason():
 
 def test_each_program_says_what_it_takes_for_granted():
     TABLE.rate = 2.0
-    layer = nn.Linear(2, 2)
+    layer = nn.Dropout()
 
     @flambeau.compile
     def scaled(x):
@@ -145,11 +144,11 @@ def test_each_program_says_what_it_takes_for_granted():
 
 
 def test_a_compiled_module_is_explained():
-    layer = flambeau.compile(nn.Linear(2, 2))
+    layer = flambeau.compile(nn.Dropout())
     layer(X)
     layer.eval()
     layer(X)
-    assert reasons(layer) == ["Linear.training was True, and is False"]
+    assert reasons(layer) == ["Dropout.training was True, and is False"]
 
 
 def test_calls_that_run_eagerly_are_explained():

@@ -11,7 +11,6 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.compile.errors import CompileWarning
-from tests.compile.following import check_refused
 
 
 class Holder:
@@ -316,51 +315,6 @@ def test_a_functional_call_that_fails_leaves_the_module_its_own_tensors(lent):
     module.rate = 1.0
     assert function(x).tolist() == expected.tolist()
     assert module(x).tolist() == [2.0, 2.0]
-
-
-class Counter(nn.Module):
-    """Counts its calls in Python, and remembers that it was called."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-        self.is_used = False
-
-    def forward(self, x):
-        self.calls += 1
-        return x * self.calls
-
-
-class Marked(Counter):
-    def forward(self, x):
-        self.is_used = True
-        return x * 2
-
-
-def test_python_state_that_each_call_changes_counts_at_every_call():
-    module = Counter()
-    step = flambeau.compile(module, fullgraph=False)
-    with pytest.warns(CompileWarning, match=r"runs eagerly.*changes Counter\.calls"):
-        found = [step(flambeau.ones(())).item() for _ in range(5)]
-    assert found == [1, 2, 3, 4, 5]
-    assert module.calls == 5
-
-
-def test_python_state_that_stays_as_it_is_set_does_not_hinder_a_program():
-    module = Marked()
-    step = flambeau.compile(module, fullgraph=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = [step(flambeau.ones(())).item() for _ in range(3)]
-    assert found == [2, 2, 2]
-    assert module.is_used
-    assert step.program_count == 1
-
-
-def test_with_fullgraph_python_state_that_each_call_changes_is_an_error():
-    module = Counter()
-    check_refused(module.forward, r"changes Counter\.calls", flambeau.ones(()))
-    assert module.calls == 2
 
 
 class Table(nn.Module):

@@ -13,6 +13,7 @@ from flambeau import nn
 from flambeau.compile import CompileError
 from flambeau.compile.errors import CompileWarning
 from flambeau.nn import functional as F
+from tests.compile.following import eager, shown
 
 
 class TimesSeven(flambeau.autograd.Function):
@@ -220,27 +221,11 @@ def test_a_leaf_on_a_part_takes_the_gradient_of_what_is_computed_with_it():
     assert life(True) == life(False)
 
 
-def test_a_captured_leaf_that_is_a_view_is_returned_itself():
-    leaf = flambeau.ones(2, 2).detach()[0].detach().requires_grad_()
-    f = flambeau.compile(lambda x: (leaf, leaf * x))
-    returned, product = f(flambeau.ones(2))
-    assert returned is leaf
-    product.sum().backward()
-    assert leaf.grad.tolist() == [1.0, 1.0]
-
-
-@pytest.mark.parametrize("kind", ["computed position", "data"])
-def test_a_leaf_that_is_a_copy_is_warned_of(kind):
+def test_a_leaf_that_is_a_copy_is_warned_of():
     w = flambeau.ones(4)
-
-    def function(i):
-        if kind == "data":
-            w.data = w * 2
-            return w[1:].detach().requires_grad_()
-        return w[i].detach().requires_grad_()
-
+    run = flambeau.compile(lambda i: w[i].detach().requires_grad_())
     with pytest.warns(CompileWarning, match="new leaf that is a copy"):
-        leaf = flambeau.compile(function)(flambeau.tensor(1))
+        leaf = run(flambeau.tensor(1))
     assert leaf.is_leaf
 
 
@@ -253,23 +238,6 @@ def test_hooks_of_a_parameter_run_outside_and_once():
     assert seen == []
     loss.backward()
     assert seen == [[4.0], [4.0]]
-
-
-def test_module_hooks_run_inside():
-    def gradients_of(compiled):
-        flambeau.manual_seed(0)
-        model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
-        model[1].register_full_backward_hook(
-            lambda module, grad_input, grad_output: (grad_input[0] + grad_output[0] * 2,)
-        )
-        model[0].register_full_backward_pre_hook(lambda module, grads: (grads[0] * 3,))
-        run = flambeau.compile(model) if compiled else model
-        x = flambeau.tensor([[1.0, 2.0]], requires_grad=True)
-        run(x).sum().backward()
-        return [x.grad, *(each.grad for each in model.parameters())]
-
-    for one, other in zip(gradients_of(True), gradients_of(False), strict=True):
-        assert flambeau.allclose(one, other)
 
 
 def test_a_hook_that_writes_is_refused_when_it_would_run():
@@ -387,36 +355,42 @@ def test_an_assigned_attribute_keeps_its_history(detaches):
     assert run(True) == run(False)
 
 
-def test_an_eager_optimizer_around_a_compiled_model():
-    def train(compiled):
+def hooked():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 3))
+    model[1].register_full_backward_hook(
+        lambda module, grad_input, grad_output: (grad_input[0] + grad_output[0] * 2,)
+    )
+    model[0].register_full_backward_pre_hook(lambda module, grads: (grads[0] * 3,))
+    return model
+
+
+def normalized():
+    return nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def recurrent():
+    class Last(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x)[0]
+
+    return Last(4, 3)
+
+
+@pytest.mark.parametrize("make", [hooked, normalized, recurrent])
+def test_an_eager_optimizer_around_a_compiled_model(make):
+    def train(wrap):
         flambeau.manual_seed(0)
-        model = nn.Sequential(
-            nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
-        )
+        model = make()
         optimizer = flambeau.optim.AdamW(model.parameters(), lr=0.1)
-        run = flambeau.compile(model) if compiled else model
-        x, y = flambeau.randn(6, 4), flambeau.tensor([0, 1, 2, 0, 1, 2])
+        run, x = wrap(model), flambeau.randn(6, 4, requires_grad=True)
         for _ in range(3):
             optimizer.zero_grad()
-            F.cross_entropy(run(x), y).backward()
+            F.cross_entropy(run(x), flambeau.tensor([0, 1, 2, 0, 1, 2])).backward()
             optimizer.step()
-        return [*model.state_dict().values()]
+        return [x.grad, *model.state_dict().values()]
 
-    for one, other in zip(train(True), train(False), strict=True):
+    for one, other in zip(train(flambeau.compile), train(eager), strict=True):
         assert flambeau.allclose(one, other, atol=1e-5)
-
-
-def test_recurrent_layers():
-    def run(compiled):
-        flambeau.manual_seed(0)
-        layer = nn.LSTM(2, 3)
-        x = flambeau.randn(4, 1, 2, requires_grad=True)
-        out, _ = (flambeau.compile(layer) if compiled else layer)(x)
-        out.square().sum().backward()
-        return [x.grad, *(each.grad for each in layer.parameters())]
-
-    for one, other in zip(run(True), run(False), strict=True):
-        assert flambeau.allclose(one, other, atol=1e-6)
 
 
 def test_a_result_under_enable_grad_in_no_grad_has_a_history():
@@ -446,59 +420,31 @@ def test_a_program_keeps_no_old_arrays(needs_grad):
     assert old() is None
 
 
-def world_of_a_detached_tensor(which):
-    """A leaf, a tensor made of it with a view, and an argument; and the one that is detached."""
-    leaf = flambeau.tensor([1.0, 2.0], requires_grad=True)
-    made = leaf * 1
-    made_view = made[0]
-    argument = {"argument": leaf * 2, "leaf argument": flambeau.ones(2, requires_grad=True)}.get(
-        which
-    )
-    target = {"leaf": leaf, "made": made}.get(which, argument)
-    return leaf, made_view, target
-
-
 @pytest.mark.parametrize("which", ["leaf", "made", "argument", "leaf argument"])
 def test_a_tensor_is_detached_in_place_after_it_was_used(which):
-    seen = []
-    for wrap in (lambda function: function, flambeau.compile):
-        leaf, view, target = world_of_a_detached_tensor(which)
-        is_argument = "argument" in which
+    def life(wrap):
+        leaf = flambeau.tensor([1.0, 2.0], requires_grad=True)
+        made, argument, fresh = leaf * 1, leaf * 2, flambeau.ones(2, requires_grad=True)
+        all_of = {"leaf": leaf, "made": made, "argument": argument, "leaf argument": fresh}
+        view, target, seen = made[0], all_of[which], []
 
-        def step(x, given, target=target, is_argument=is_argument):
-            tensor = given if is_argument else target
+        def step(x, given):
+            tensor = given if "argument" in which else target
             result = tensor * x
             tensor.detach_()
             return result
 
         run = wrap(step)
         for _ in range(2):
-            result = run(flambeau.tensor([3.0, 4.0]), target if is_argument else flambeau.ones(2))
-            seen.append([result.requires_grad, target.requires_grad, target.is_leaf])
-            seen.append([view.requires_grad, leaf.requires_grad])
+            given = target if "argument" in which else flambeau.ones(2)
+            result = run(flambeau.tensor([3.0, 4.0]), given)
+            seen.append(shown([result, target, view, leaf]))
             if result.requires_grad:
                 result.sum().backward()
-            seen += [
-                each.grad if each.grad is None else each.grad.tolist() for each in (leaf, target)
-            ]
-    half = len(seen) // 2
-    assert seen[:half] == seen[half:]
-    assert seen[0] == [True, False, True]
+            seen.append(shown([leaf, target]))
+        return seen, result.requires_grad
 
-
-def test_zeros_that_grad_materializes_are_new_at_each_call():
-    used, unused = (flambeau.ones(2, requires_grad=True) for _ in range(2))
-
-    @flambeau.compile
-    def step(x):
-        (zeros,) = flambeau.autograd.grad(used.sum(), [unused], materialize_grads=True)
-        before = zeros.clone()
-        zeros.add_(x)
-        return before, zeros
-
-    for _ in range(2):
-        before, after = step(flambeau.ones(2))
-        assert (before.tolist(), after.tolist()) == ([0, 0], [1, 1])
+    assert life(flambeau.compile) == life(eager)
 
 
 def leaf_with_a_gradient(x):

@@ -8,10 +8,11 @@ import pytest
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.compile import interception
+from flambeau.compile.reading import interception
 from flambeau.compile.recording import Recording
-from flambeau.core import jax_private, jit_core, world
-from flambeau.core.modes import modes
+from flambeau.core.programs import jit_core
+from flambeau.core.support import jax_private, world
+from flambeau.core.support.modes import modes
 
 X = flambeau.ones(4, 3)
 # At how many moments of the cleaning up there is an interrupt.
@@ -49,7 +50,7 @@ class Settings:
 def training(fails):
     flambeau.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
-    model.kept, model.settings = [], Settings()
+    model.last, model.settings = flambeau.zeros(()), Settings()
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     @flambeau.compile(fullgraph=True)
@@ -59,12 +60,15 @@ def training(fails):
         loss.backward()
         optimizer.step()
         model.last = loss.detach()
-        model.kept.append(loss.detach())
+        model.losses = [loss.detach(), {"x": loss.detach() * 2}]
         if fails:
             raise ValueError("as every call")
 
+    model.losses = None
+
     def state():
-        tensors = [*model.state_dict().values(), *model.kept]
+        tensors = [*model.state_dict().values(), model.last]
+        tensors += [model.losses[0], model.losses[1]["x"]] if model.losses else []
         tensors += [each.grad for each in model.parameters() if each.grad is not None]
         momenta = [each.get("momentum_buffer") for each in optimizer.state.values()]
         # Zeros are what momenta begin with.

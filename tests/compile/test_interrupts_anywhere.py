@@ -61,10 +61,10 @@ def later_compiled():
 
 
 def leaving(steps):
-    """A step whose tensors are written, put into attributes and containers, or several of these."""
+    """A step whose tensors are written, put into attributes, or both."""
     flambeau.manual_seed(0)
     cell = nn.GRUCell(3, 3)
-    cell.state, cell.losses, cell.last = flambeau.zeros(4, 3), [], {}
+    cell.state, cell.losses, cell.last = flambeau.zeros(4, 3), None, flambeau.zeros(())
     count = flambeau.zeros(())
 
     @flambeau.compile
@@ -73,16 +73,19 @@ def leaving(steps):
         loss = state.square().sum()
         loss.backward()
         cell.state = state.detach()
-        cell.losses.append(loss.detach())
-        cell.last["loss"] = loss.detach()
-        cell.last.setdefault("all", []).append(loss.detach())
+        cell.last = loss.detach()
+        cell.losses = {"last": cell.last, "all": [loss.detach() * 2]}
         count.add_(1)
 
     for _ in range(steps):
         step()
+    # The first step finds no gradients.
+    assert step.program_count == min(steps, 2)
 
     def state():
-        kept = [*cell.losses, *([cell.last["loss"], *cell.last["all"]] if cell.last else [])]
+        kept = [cell.last]
+        if cell.losses:
+            kept += [cell.losses["last"], *cell.losses["all"]]
         gradients = [each.grad for each in cell.parameters() if each.grad is not None]
         return numbers([count, cell.state, *kept, *gradients])
 

@@ -1,6 +1,6 @@
 """The names that are read off code."""
 
-from flambeau.compile.names import names_of
+from flambeau.compile.reading.names import names_of
 
 RATE = 1.0
 

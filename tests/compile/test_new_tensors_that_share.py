@@ -1,10 +1,9 @@
 """New tensors that share their elements when a function ends do so after a compiled one too."""
 
-from __future__ import annotations
-
 import pytest
 
 import flambeau
+from tests.compile.following import MAY_RUN_EAGERLY, check_as_eagerly
 
 
 class Holder:
@@ -12,93 +11,67 @@ class Holder:
 
 
 def returns():
-    weight = flambeau.ones(3)
-
-    def step():
-        made = weight * 2
-        return made, made.detach()
-
-    return step, lambda results: results
+    return lambda x: [made := x * 2, made.detach()], lambda: None
 
 
 def returns_with_history():
-    weight = flambeau.ones(3, requires_grad=True)
-
-    def step():
-        made = weight * 2
-        return made, made.detach()
-
-    return step, lambda results: results
+    weight = flambeau.ones(2, requires_grad=True)
+    return lambda x: [made := weight * x, made.detach()], lambda: None
 
 
 def assigns_attributes():
-    weight, holder = flambeau.ones(3), Holder()
+    holder = Holder()
 
-    def step():
-        holder.one = weight * 2
+    def step(x):
+        holder.one = x * 2
         holder.other = holder.one.detach()
-        return holder.one
+        return [holder.one]
 
-    return step, lambda result: (holder.one, holder.other, result)
+    return step, lambda: holder
 
 
 def exchanges_data():
-    weight, one, other = flambeau.ones(3), flambeau.zeros(3), flambeau.zeros(3)
+    one, other = flambeau.zeros(2, 2), flambeau.zeros(2, 2)
 
-    def step():
-        made = weight * 2
-        one.data = made
-        other.data = made
-        return made
+    def step(x):
+        one.data = other.data = made = x * 2
+        return [made]
 
-    return step, lambda result: (one, other, result)
+    return step, lambda: (one, other)
 
 
 def sets_gradients():
-    weight = flambeau.ones(3)
-    one, other, third = (flambeau.ones(3, requires_grad=True) for _ in range(3))
+    weights = [flambeau.ones(2, 2, requires_grad=True) for _ in range(3)]
 
-    def step():
-        one.grad = other.grad = weight * 2
-        third.grad = one.grad.detach()
-        return one.grad
+    def step(x):
+        weights[0].grad = weights[1].grad = x * 2
+        weights[2].grad = weights[0].grad.detach()
+        return [weights[0].grad]
 
-    return step, lambda result: (one.grad, other.grad, third.grad, result)
+    return step, lambda: weights
 
 
-def sets_gradients_of_arguments():
-    weight = flambeau.ones(3)
-    one, other = (flambeau.ones(3, requires_grad=True) for _ in range(2))
+def sets_the_gradient_of_the_argument():
+    other = flambeau.ones(2, 2, requires_grad=True)
 
-    def call(step):
-        return step(one, other)
+    def step(x):
+        x.grad = other.grad = x * 2
+        return [x.grad]
 
-    def step(one, other):
-        one.grad = other.grad = weight * 2
-
-    return step, lambda _: (one.grad, other.grad), call
+    return step, lambda: other
 
 
 CASES = [
     returns, returns_with_history, assigns_attributes, exchanges_data, sets_gradients,
-    sets_gradients_of_arguments,
+    sets_the_gradient_of_the_argument,
 ]  # fmt: skip
 
 
+@MAY_RUN_EAGERLY
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_they_share_as_eagerly(case):
-    seen = []
-    for wrap in (lambda function: function, flambeau.compile):
-        step, found, *call = case()
-        step = wrap(step)
-        observed = []
-        for _ in range(3):
-            tensors = found(call[0](step) if call else step())
-            with flambeau.no_grad():
-                tensors[-1].add_(1.0)
-            observed.append(
-                [(each.tolist(), [each is other for other in tensors]) for each in tensors]
-            )
-        seen.append(observed)
-    assert seen[1] == seen[0]
-    assert {tuple(values) for values, _ in seen[0][0]} == {(3.0, 3.0, 3.0)}
+    def write(result):
+        with flambeau.no_grad():
+            result[-1].add_(1.0)
+
+    check_as_eagerly(case, 0 if case is exchanges_data else 1, after=write)

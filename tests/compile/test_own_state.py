@@ -100,17 +100,18 @@ class Plain:
         self.found = None
 
 
-def test_an_attribute_set_past_all_that_is_seen_is_refused():
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_an_attribute_that_is_set_past_the_class_is_set_at_each_call(fullgraph):
     plain = Plain()
 
-    @flambeau.compile(fullgraph=True)
+    @flambeau.compile(fullgraph=fullgraph)
     def function(x):
         object.__setattr__(plain, "found", x * 2)
         return x
 
-    with pytest.raises(flambeau.CompileError, match=r"Plain\.found .*cannot follow"):
-        function(flambeau.ones(2))
-    assert plain.found is None
+    for scale in (1.0, 2.0, 3.0):
+        function(X * scale)
+        assert plain.found.tolist() == [2 * scale] * 2
 
 
 class Counting:

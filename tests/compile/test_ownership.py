@@ -6,7 +6,8 @@ import sysconfig
 import pytest
 
 import flambeau
-from flambeau.compile import chance, errors, ownership
+from flambeau.compile import errors, ownership
+from flambeau.compile.reading import chance
 from tests.compile.following import X, check
 
 # Modules of Python's library whose functions differ from call to call.

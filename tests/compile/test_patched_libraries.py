@@ -14,7 +14,7 @@ import flambeau
 from flambeau import nn
 from flambeau.compile import ownership
 from flambeau.compile.errors import CompileWarning
-from flambeau.compile.names import names_of
+from flambeau.compile.reading.names import names_of
 from tests.compile.following import X, check
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.compile import guard
-from flambeau.compile.places import MISSING, Outside, Sizes, check_of
+from flambeau.compile.guarding import guard
+from flambeau.compile.guarding.places import MISSING, Outside, Sizes, check_of
 
 
 def cell_of(value):
@@ -123,7 +123,7 @@ def test_a_step_compares_no_containers_of_the_optimizer_itself():
         optimizer.zero_grad()
 
     step(flambeau.ones(1, 2))
-    ((program,),) = step.programs.values()
+    (program,) = next(iter(step.kinds.values())).programs
     watched = {
         type(place.root).__name__ for place in program.guard.outside.watched if place.key is None
     }

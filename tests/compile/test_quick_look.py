@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import flambeau
-from flambeau.compile.guard import OutsideSnapshot
-from flambeau.compile.places import Outside
+from flambeau.compile.guarding.guard import OutsideSnapshot
+from flambeau.compile.guarding.places import Outside
 
 
 class Settings:
@@ -26,7 +26,7 @@ class Settings:
 def settled(*places):
     snapshot = OutsideSnapshot()
     snapshot.update(places)
-    snapshot.settle([])
+    snapshot.settle()
     return snapshot
 
 

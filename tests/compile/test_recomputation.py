@@ -6,7 +6,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.compile.program import Program
-from flambeau.core.programs import jitted
+from flambeau.core.programs.compiled import jitted
 from flambeau.nn.functional import gelu
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 from tests.compile.following import check_refused
@@ -206,14 +206,9 @@ def recurrent(block, x, save):
 
 
 def hooked(block, x, save):
-    handles = [
-        block.grow.register_forward_hook(lambda module, args, result: result.sin()),
-        block.shrink.register_full_backward_hook(lambda module, before, after: (before[0] * 2,)),
-    ]
-    y = save(lambda x: block(x).cos(), x)
+    with block.grow.register_forward_hook(lambda module, args, result: result.sin()):
+        y = save(lambda x: block(x).cos(), x)
     y.register_hook(lambda grad: grad * 3)
-    for each in handles[:1]:
-        each.remove()
     return y
 
 
@@ -232,6 +227,8 @@ def block_and_input(function):
     flambeau.manual_seed(0)
     width = 4 if function is a_gradient_inside else WIDTH
     block = Block(width, 0.5 if function in DRAWING else 0.0)
+    if function is hooked:
+        block.shrink.register_full_backward_hook(lambda module, before, after: (before[0] * 2,))
     x = flambeau.linspace(-1.0, 1.0, 3 * width).reshape(3, width).requires_grad_()
     return block, x
 

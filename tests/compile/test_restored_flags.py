@@ -1,4 +1,4 @@
-"""Modes and flags that a function saves, changes and restores, or leaves changed."""
+"""Modes and flags that a function sets, or saves, changes and restores."""
 
 import contextlib
 
@@ -6,113 +6,116 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from tests.compile.following import check_as_eagerly
 
 X = flambeau.ones(2, 2)
 
 
-def same(make, poke, look, calls=5):
-    """Compiled calls give the results of eager ones, and leave what ``look`` sees as they do."""
-    runs = []
-    for compile_ in (lambda function: function, flambeau.compile):
-        flambeau.manual_seed(0)
-        function, state = make()
-        run = compile_(function)
-        found = []
-        for i in range(calls):
-            poke(state, i)
-            found.append((run(X * (i + 1)).tolist(), look(state)))
-        runs.append(found)
-    for (expected, seen), (given, left) in zip(*runs, strict=True):
-        assert flambeau.allclose(flambeau.tensor(given), flambeau.tensor(expected))
-        assert left == seen
-
-
 def normed():
+    flambeau.manual_seed(0)
     return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
 
 
-def modes_of(module):
-    return [each.training for each in module.modules()]
+# Functions that read and set the mode of a module.
 
 
-def switched(module):
+def evaluated(module, x):
+    module.eval()
+    result = module(x)
+    module.train()
+    return result
+
+
+def switched(module, x):
     """Evaluates, and restores the mode of the root for all."""
-
-    def predict(x):
-        was = module.training
-        module.eval()
-        try:
-            return module(x)
-        finally:
-            module.train(was)
-
-    return predict
+    was = module.training
+    module.eval()
+    try:
+        return module(x)
+    finally:
+        module.train(was)
 
 
-def switched_one_by_one(module):
-    def predict(x):
-        was = {each: each.training for each in module.modules()}
-        module.train(False)
-        result = module(x)
-        for each, mode in was.items():
-            each.train(mode)
-        return result
-
-    return predict
+def switched_one_by_one(module, x):
+    was = {each: each.training for each in module.modules()}
+    module.train(False)
+    result = module(x)
+    for each, mode in was.items():
+        each.train(mode)
+    return result
 
 
-def assigned(module):
-    def predict(x):
-        was, module.training = module.training, False
-        result = x * (2 if module.training else 3)
-        module.training = was
-        return result
-
-    return predict
+def assigned(module, x):
+    was, module.training = module.training, False
+    result = x * (2 if module.training else 3)
+    module.training = was
+    return result
 
 
-def left_in_evaluation(module):
-    def function(x):
-        result = x * (2 if module.training else 3)
-        module.eval()
-        return result
-
-    return function
+def left_in_evaluation(module, x):
+    result = x * (2 if module.training else 3)
+    module.eval()
+    return result
 
 
-def toggled(module):
-    def function(x):
-        module.train(not module.training)
-        return x * (2 if module.training else 3)
-
-    return function
+def toggled(module, x):
+    module.train(not module.training)
+    return x * (2 if module.training else 3)
 
 
-MODES = [switched, switched_one_by_one, assigned, left_in_evaluation, toggled]
+# The last one finds both modes, and sets another each time.
+MODES = {
+    evaluated: 1, switched: None, switched_one_by_one: None, assigned: None, left_in_evaluation: 2,
+    toggled: None,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("write", MODES)
-def test_a_mode_is_compared_as_it_was_read(write):
+@pytest.mark.parametrize("function", MODES)
+def test_a_mode_is_compared_as_it_was_read(function):
     def make():
         module = normed()
-        return write(module), module
 
-    def poke(module, i):
-        module.train(i % 3 != 1)
-        module[1].train(i != 4)
+        def change(call):
+            module.train(call % 3 != 1)
+            module[1].train(call != 4)
 
-    same(make, poke, modes_of)
+        def state():
+            return [each.training for each in module.modules()], [*module.buffers()]
+
+        return lambda x: function(module, x), state, change
+
+    check_as_eagerly(make, MODES[function])
 
 
-def frozen_around(weight):
-    def function(x):
-        was = weight.requires_grad
-        weight.requires_grad_(False)
-        result = x * weight
-        weight.requires_grad_(was)
-        return result
+# Functions that read and set the flags of parameters.
 
-    return function
+
+def frozen_around(module, x):
+    was = module[0].weight.requires_grad
+    module[0].weight.requires_grad_(False)
+    result = module(x)
+    module[0].weight.requires_grad_(was)
+    return result
+
+
+def frozen_after_a_use(module, x):
+    loss = module(x).sum()
+    module[0].bias.requires_grad_(False)
+    return loss
+
+
+def trained_in_part(module, x):
+    module[0].requires_grad_(False)
+    module[1].weight.requires_grad = True
+    loss = module(x).sum()
+    loss.backward()
+    return loss
+
+
+def trained_in_evaluation(module, x):
+    module.eval()
+    module.requires_grad_(False)
+    return module(x)
 
 
 @contextlib.contextmanager
@@ -126,57 +129,56 @@ def frozen(module):
             each.requires_grad = flag
 
 
-def test_a_flag_is_compared_as_it_was_read():
+def frozen_by_a_context_manager(module, x):
+    with frozen(module[0]) as count:
+        loss = module(x).sum() * count
+    module.zero_grad()
+    loss.backward()
+    return loss.detach()
+
+
+FLAGS = {
+    frozen_around: None, frozen_after_a_use: 2, trained_in_part: None, trained_in_evaluation: 1,
+    frozen_by_a_context_manager: None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FLAGS)
+def test_a_flag_is_compared_as_it_was_read(function):
     def make():
-        weight = nn.Parameter(X.clone())
-        return frozen_around(weight), weight
+        module = normed()
 
-    same(
-        make, lambda weight, i: weight.requires_grad_(i % 3 != 1),
-        lambda weight: weight.requires_grad,
-    )  # fmt: skip
-
-
-def test_flags_that_a_context_manager_restores_are_compared():
-    def make():
-        module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-
-        def step(x):
-            with frozen(module[0]) as count:
-                loss = module(x).sum() * count
+        def change(call):
+            module.requires_grad_(call % 3 != 1)
+            module[1].weight.requires_grad_(True)
             module.zero_grad()
-            loss.backward()
-            return loss.detach()
 
-        return step, module
+        return lambda x: function(module, x), lambda: [*module.parameters()], change
 
-    def look(module):
-        flags = [each.requires_grad for each in module.parameters()]
-        return flags, [
-            None if each.grad is None else each.grad.sum() for each in module[0].parameters()
-        ]
-
-    def poke(module, i):
-        module[0].bias.requires_grad_(i != 2)
-
-    same(make, poke, look)
+    check_as_eagerly(make, FLAGS[function])
 
 
-def test_a_flag_that_is_set_before_it_is_read_needs_one_program():
+def test_a_flag_set_on_an_argument_is_set_on_the_tensor_given():
+    def gradient(x):
+        x.requires_grad_()
+        (x * x).sum().backward()
+
+    check_as_eagerly(lambda: (gradient, lambda: None), 1)
+
+
+def test_a_trace_that_fails_leaves_flags_and_modes_as_they_were():
     module = normed()
 
-    @flambeau.compile
-    def step(x):
-        module.eval()
+    @flambeau.compile(fullgraph=True)
+    def function(x):
         module.requires_grad_(False)
-        return module(x)
+        module.eval()
+        return 1 if x.sum() > 0 else 0
 
-    for flag in (True, False, True):
-        module.train(flag)
-        module.requires_grad_(flag)
-        step(X)
-        assert not module.training
-    assert step.program_count == 1
+    with pytest.raises(flambeau.CompileError):
+        function(X)
+    assert all(each.requires_grad for each in module.parameters())
+    assert all(each.training for each in module.modules())
 
 
 class Trainer(nn.Module):
@@ -201,3 +203,17 @@ def test_a_module_that_is_switched_keeps_its_new_attributes(fullgraph):
         loss = step(X * i)
         assert trainer.last.item() == loss.item()
         assert trainer.new.item() == 4.0 * i
+
+
+def test_a_tensor_that_has_become_a_result_is_no_leaf_at_the_next_call():
+    total = flambeau.zeros(2)
+
+    @flambeau.compile
+    def add(x):
+        total.requires_grad_(False)
+        total.add_(x)
+
+    add(flambeau.ones(2, requires_grad=True))
+    assert not total.is_leaf
+    with pytest.raises(RuntimeError, match="leaf tensors only"):
+        add(flambeau.ones(2, requires_grad=True))

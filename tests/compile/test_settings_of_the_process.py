@@ -5,7 +5,7 @@ import pytest
 import flambeau
 from flambeau import backends, nn
 from flambeau.autograd import anomaly_mode
-from flambeau.core import settings
+from flambeau.core.support import settings
 from tests.compile.following import X, check, check_refused
 
 sdp = backends.cuda

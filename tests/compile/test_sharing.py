@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 
 import flambeau
 from flambeau import nn
+from tests.compile.following import MAY_RUN_EAGERLY
+
+pytestmark = MAY_RUN_EAGERLY
 
 
 def plain():
@@ -289,9 +292,9 @@ def test_what_is_captured_may_be_given_too(write, read):
 
 @pytest.mark.parametrize("name", ["gradient", "alias of a gradient"])
 @pytest.mark.parametrize("write", ["gradients", "given", "both"])
-def test_new_gradients_need_no_new_program(write, name):
+def test_new_gradients_need_one_program_at_most(write, name):
     run = compare(write, "captured", [("other gradients", name)] * 4)
-    assert run.program_count == 1
+    assert run.program_count <= 1
 
 
 @pytest.mark.parametrize("write", ["gradients", "train", "both"])

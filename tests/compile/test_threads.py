@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.core import finishing
+from flambeau.core.programs import finishing
 
 X = flambeau.ones(4, 3)
 

@@ -7,11 +7,11 @@ import warnings
 import pytest
 
 import flambeau
-from flambeau.compile import arguments
-from flambeau.compile.discovery import MANY
 from flambeau.compile.errors import CompileWarning, SideEffectError
+from flambeau.compile.guarding import arguments
 from flambeau.compile.program import Program
-from flambeau.core.modes import modes
+from flambeau.compile.reading.discovery import MANY
+from flambeau.core.support.modes import modes
 from tests.compile.following import X
 
 

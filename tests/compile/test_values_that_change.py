@@ -13,7 +13,9 @@ import types
 import numpy as np
 import pytest
 
-from tests.compile.following import check
+import flambeau
+from flambeau.compile.errors import CompileError
+from tests.compile.following import MAY_RUN_EAGERLY, X, check
 
 
 class Text(str):  # noqa: SLOT000 (its attributes are what the test is about)
@@ -66,7 +68,6 @@ HELD = {
     "tuple": with_rate(Pair((1,))),
     "array": with_rate(np.zeros(1).view(Row)),
     "member of an enumeration": with_rate(Kind.ONE),
-    "Structure": Fields(2.0),
 }
 
 
@@ -97,16 +98,15 @@ def write(file, text):
 
 VIEW, VALUES, ITEMS, KEYS = memoryview(BUFFER), TABLE.values(), TABLE.items(), TABLE.keys()
 BYTES, TEXT, DOUBLE = io.BytesIO(b"2"), io.StringIO("2"), ctypes.c_double(2.0)
+FIELDS = Fields(2.0)
 RECORD, ORDERED = RECORDS[0], collections.OrderedDict(a=2.0, b=7.0)
 SIGNED = [array.array("b", [-1])]
 CHANGES = {
-    "memoryview": (lambda x: x * VIEW[0], lambda: put(BUFFER, 0, 7)),
     "values": (lambda x: x * next(iter(VALUES)), lambda: put(TABLE, "a", 7.0)),
     "items": (lambda x: x * dict(ITEMS)["a"], lambda: put(TABLE, "a", 5.0)),
     "keys": (lambda x: x * len(KEYS), lambda: put(TABLE, "b", 7.0)),
     "BytesIO": (lambda x: x * float(BYTES.getvalue()), lambda: write(BYTES, b"7")),
     "StringIO": (lambda x: x * float(TEXT.getvalue()), lambda: write(TEXT, "7")),
-    "ctypes": (lambda x: x * DOUBLE.value, lambda: setattr(DOUBLE, "value", 7.0)),
     "record": (lambda x: x * (1 + float(RECORD["rate"])), lambda: put(RECORD, "rate", 7.0)),
     "order": (lambda x: x * next(iter(ORDERED)).count("a"), lambda: ORDERED.move_to_end("a")),
     "type of an array": (
@@ -119,6 +119,27 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_in_place_are_seen(name):
     check(*CHANGES[name])
+
+
+# No program follows the memory of these.
+MEMORY = {
+    "memoryview": (lambda x: x * VIEW[0], lambda: put(BUFFER, 0, 7)),
+    "ctypes": (lambda x: x * DOUBLE.value, lambda: setattr(DOUBLE, "value", 7.0)),
+    "Structure": (lambda x: x * FIELDS.rate, lambda: setattr(FIELDS, "rate", 7.0)),
+}
+
+
+@MAY_RUN_EAGERLY
+@pytest.mark.parametrize("name", MEMORY)
+def test_changes_of_memory_are_seen_by_eager_calls(name):
+    function, change = MEMORY[name]
+    run = flambeau.compile(function)
+    for _ in range(2):
+        for _ in range(2):
+            assert flambeau.equal(run(X), function(X))
+        change()
+    with pytest.raises(CompileError, match="whose memory no program follows"):
+        flambeau.compile(function, fullgraph=True)(X)
 
 
 def test_what_describes_classes_and_functions_is_seen(monkeypatch):

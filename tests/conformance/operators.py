@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import flambeau
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 
 
 class Row(NamedTuple):

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 
 
 def tensor(lib, array):

@@ -16,7 +16,12 @@ from hypothesis.extra import numpy as numpy_strategies
 from torch._tensor_str import get_printoptions as torch_get_printoptions
 from torch._tensor_str import printoptions as torch_printoptions
 
-from flambeau.core.format import get_printoptions, printoptions, set_printoptions, tensor_repr
+from flambeau.core.support.format import (
+    get_printoptions,
+    printoptions,
+    set_printoptions,
+    tensor_repr,
+)
 
 # NumPy reads these through the bits of an integer, since PyTorch hands them over no other way.
 EXTENDED = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from flambeau.core.op import forget_kernels
+from flambeau.core.operators.op import forget_kernels
 from flambeau.ops.neural import attention
 from tests.conformance.operators import Row, compare, table
 

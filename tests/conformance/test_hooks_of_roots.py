@@ -8,7 +8,7 @@ import pytest
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 
 ROOTS = {
     "a result": "y",

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from flambeau.checkpoint.io import load, save
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 
 BYTES = np.random.default_rng(0).integers(0, 256, 48, dtype=np.uint8)
 

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="compares with PyTorch, which is not installed")
 
 LOSSES = ["huber_loss", "soft_margin_loss", "hinge_embedding_loss", "smooth_l1_loss", "mse_loss"]
 PAIRS = [("float32", "float64"), ("float64", "float32"), ("float16", "float32")]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import flambeau
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 
 T, N, FEATURES, HIDDEN = 4, 3, 3, 4
 LENGTHS = (2, 4, 1)

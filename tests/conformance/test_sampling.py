@@ -213,7 +213,7 @@ def test_keep_mask_is_what_pytorchs_dropout_keeps(p: float) -> None:
     torch.manual_seed(3)
     kept = torch.nn.functional.dropout(torch.ones(50), p) != 0
     flambeau.manual_seed(3)
-    mask = flambeau.ops.sampling.keep_mask((50,), p)
+    mask = flambeau.ops.draws.sampling.keep_mask((50,), p)
     assert mask.dtype is flambeau.bool
     np.testing.assert_array_equal(mask.numpy(), kept.numpy())
 

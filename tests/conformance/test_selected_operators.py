@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import flambeau
-from flambeau.core.modes import modes
-from flambeau.core.trace import TracedValueError
+from flambeau.core.support.modes import modes
+from flambeau.core.values.trace import TracedValueError
 from flambeau.ops.selections.selection import Selection
 from tests.conformance import test_pointwise_ops, test_reduction_ops, test_shape_ops
 from tests.conformance.operators import Row

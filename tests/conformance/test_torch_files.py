@@ -15,7 +15,7 @@ import torch
 
 import flambeau
 from flambeau.checkpoint.io import load, save
-from flambeau.core.dtype import ALL_DTYPES
+from flambeau.core.support.dtype import ALL_DTYPES
 
 DTYPES = [each.name for each in ALL_DTYPES]
 BYTES = np.random.default_rng(0).integers(0, 2, 48, dtype=np.uint8)

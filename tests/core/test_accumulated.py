@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 import flambeau
-from flambeau.core.cell import Cell
+from flambeau.core.values.cell import Cell
 
 
 class Wrong(Exception):

@@ -10,7 +10,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.cell import Cell
+from flambeau.core.values.cell import Cell
 from flambeau.random import sample
 
 

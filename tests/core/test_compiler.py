@@ -9,7 +9,7 @@ from jax import export
 
 import flambeau
 from flambeau import nn
-from flambeau.core import compiler
+from flambeau.core.devices import compiler
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.core import description, op, steps
-from flambeau.core.description import IndescribableError, describe
-from flambeau.core.view import read_through
+from flambeau.core.operators import op
+from flambeau.core.programs import description
+from flambeau.core.programs.description import IndescribableError, describe
+from flambeau.core.values import steps
+from flambeau.core.values.view import read_through
 
 VALUES = [
     0, 1, -1, True, False, None, 0.0, -0.0, 1.0, math.inf, 1j, "1", b"1", "", (), (1,), ((1,),),

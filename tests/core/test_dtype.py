@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.dtype import ALL_DTYPES, from_numpy_dtype
+from flambeau.core.support.dtype import ALL_DTYPES, from_numpy_dtype
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)

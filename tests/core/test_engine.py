@@ -7,10 +7,10 @@ import threading
 import pytest
 
 import flambeau
-from flambeau.core import engine
-from flambeau.core.kernel import Kernel
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.tape import engine
 
 
 def leaf(*values):

@@ -4,8 +4,8 @@ import jax
 import pytest
 
 import flambeau
-from flambeau.core import exhaustion
-from flambeau.core.kernel import Kernel
+from flambeau.core.devices import exhaustion
+from flambeau.core.kernels.kernel import Kernel
 
 TEXT = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1024 bytes."
 
@@ -19,7 +19,7 @@ def test_operators_their_gradients_and_programs_say_so(monkeypatch):
     y = (x * x).sum()
     step = flambeau.compile(lambda x: x * 3)
     step(flambeau.ones(2))
-    (programs,) = step.programs.values()
+    (programs,) = [each.programs for each in step.kinds.values()]
     monkeypatch.setattr(programs[0], "executable", exhausted)
     with pytest.raises(flambeau.OutOfMemoryError, match="RESOURCE_EXHAUSTED"):
         step(flambeau.ones(2))
@@ -29,7 +29,7 @@ def test_operators_their_gradients_and_programs_say_so(monkeypatch):
     kernel = Kernel(lambda x: x, "identity", "IdentityBackward0")
     monkeypatch.setattr(kernel, "forward", exhausted)
     with pytest.raises(flambeau.OutOfMemoryError, match="can't allocate memory"):
-        flambeau.core.dispatch.run(kernel, (flambeau.ones(2),))
+        flambeau.core.operators.dispatch.run(kernel, (flambeau.ones(2),))
 
 
 def test_the_words_are_those_that_programs_look_for(monkeypatch):

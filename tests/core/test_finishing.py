@@ -6,8 +6,8 @@ import pytest
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.core.gears import held
-from flambeau.core.modes import modes
+from flambeau.core.programs.gears import held
+from flambeau.core.support.modes import modes
 from flambeau.optim import lr_scheduler, swa_utils
 from flambeau.utils.checkpoint import checkpoint
 

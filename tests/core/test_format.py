@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flambeau.core.format import (
+from flambeau.core.support.format import (
     format_array,
     get_printoptions,
     printoptions,

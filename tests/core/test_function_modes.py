@@ -8,7 +8,7 @@ import pytest
 import flambeau
 import flambeau.nn.functional as F
 from flambeau import overrides
-from flambeau.core import dispatch, op
+from flambeau.core.operators import dispatch, op
 from flambeau.overrides import TorchFunctionMode
 
 

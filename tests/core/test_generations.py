@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from flambeau.core import generations
-from flambeau.core.generations import Generations, put_aside, remembered
+from flambeau.core.support import generations
+from flambeau.core.support.generations import Generations, put_aside, remembered
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 from flambeau import OutOfMemoryError
-from flambeau.core import headroom, programs
+from flambeau.core.devices import headroom
+from flambeau.core.programs import compiled as programs
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems have no such limit"
@@ -22,7 +23,7 @@ PROGRAM = """
 import random, resource, sys
 import flambeau
 from flambeau import nn
-from flambeau.core import headroom
+from flambeau.core.devices import headroom
 
 way, seed, tries = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 draw = random.Random(seed)

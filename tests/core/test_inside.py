@@ -7,10 +7,10 @@ import pytest
 
 import flambeau
 from flambeau import func
-from flambeau.core.inside import Inside, capture, randomness, transformation, writer
-from flambeau.core.modes import modes
-from flambeau.core.trace import Trace, outside
-from flambeau.core.transform import Capture
+from flambeau.core.support.modes import modes
+from flambeau.core.tape.transform import Capture
+from flambeau.core.values.inside import Inside, capture, randomness, transformation, writer
+from flambeau.core.values.trace import Trace, outside
 from flambeau.random import key_scope
 
 

@@ -7,7 +7,7 @@ import sys
 SCRIPT = """
 import sys
 import flambeau
-from flambeau.core import jax_private
+from flambeau.core.support import jax_private
 
 class Interrupt(BaseException):
     pass

@@ -9,9 +9,9 @@ import pytest
 
 import flambeau
 import flambeau.nn.functional as F
-from flambeau.core import dtype as dtypes  # noqa: F401 (annotations below name it)
-from flambeau.core.kinds import LISTED, SIZES, Array, check_of, kinds_of
-from flambeau.core.op import op
+from flambeau.core.kernels.kinds import LISTED, SIZES, Array, check_of, kinds_of
+from flambeau.core.operators.op import op
+from flambeau.core.support import dtype as dtypes  # noqa: F401 (annotations below name it)
 
 X = flambeau.tensor([[1.0, -2.0], [0.5, 3.0]])
 

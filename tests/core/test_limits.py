@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from flambeau.core import limits
+from flambeau.core.devices import limits
 
 
 def test_the_bound_of_programs_follows_the_maps_and_the_memory(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 import flambeau
 from flambeau import Tensor
-from flambeau.core.misfits import misfit, require_tensors
+from flambeau.core.operators.misfits import misfit, require_tensors
 
 X = flambeau.tensor([1.0, 2.0])
 

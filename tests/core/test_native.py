@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from flambeau.core import native
+from flambeau.core.devices import native
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import pytest
 
 import flambeau
-from flambeau.core.kinds import Array, Arrays, Operand
-from flambeau.core.op import op
+from flambeau.core.kernels.kinds import Array, Arrays, Operand
+from flambeau.core.operators.op import op
 
 
 @op(promote="type")
@@ -66,7 +66,7 @@ def test_numbers_are_data_and_static_arguments_are_structure(all_compiled):
 
 def test_indices_are_data():
     table = flambeau.arange(20.0)
-    from flambeau.core.view import reader
+    from flambeau.core.values.view import reader
 
     table[0].item()
     before = len(reader.results)

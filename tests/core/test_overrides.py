@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import flambeau
-from flambeau.core.overrides import (
+from flambeau.core.operators.overrides import (
     DisableTorchFunctionSubclass,
     flattened,
     has_torch_function,

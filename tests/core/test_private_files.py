@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from flambeau.core import private_files, store
-from flambeau.core.sources import digest_of
-from flambeau.core.store import Store
+from flambeau.core.programs import private_files, store
+from flambeau.core.programs.sources import digest_of
+from flambeau.core.programs.store import Store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no modes and owners")
 

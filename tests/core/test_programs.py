@@ -20,10 +20,11 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import SingleDeviceSharding
 
 import flambeau
-from flambeau.core import jit_core, programs
-from flambeau.core.programs import compiled
-from flambeau.core.statistics import Statistics
-from flambeau.core.store import Store
+from flambeau.core.programs import compiled as programs
+from flambeau.core.programs import jit_core
+from flambeau.core.programs.compiled import compiled
+from flambeau.core.programs.store import Store
+from flambeau.core.support.statistics import Statistics
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +148,7 @@ import os, sys
 import jax.numpy as jnp
 jnp.ones(2).block_until_ready()
 os.environ["XLA_FLAGS"] = sys.argv[1]
-from flambeau.core import programs
+from flambeau.core.programs import compiled as programs
 print(programs._environment())
 """
 
@@ -168,10 +169,11 @@ def test_the_flags_that_xla_has_read_are_part_of_the_key(tmp_path):
 
 def test_every_file_of_the_package_counts(monkeypatch, tmp_path):
     package = tmp_path / "flambeau"
-    (package / "core").mkdir(parents=True)
-    (package / "core" / "programs.py").write_text("")
+    file = package / "core" / "programs" / "compiled.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
     (package / "ops.py").write_text("1")
-    monkeypatch.setattr(programs, "__file__", str(package / "core" / "programs.py"))
+    monkeypatch.setattr(programs, "__file__", str(file))
     before = programs._code()
     assert programs._code() == before
     (package / "ops.py").write_text("2")
@@ -251,7 +253,8 @@ def test_programs_that_went_leave_no_memory_maps(monkeypatch):
 
 GROWTH = """
 import gc
-from flambeau.core import generations, jit_core, programs
+from flambeau.core.support import generations
+from flambeau.core.programs import jit_core, compiled as programs
 few = jit_core.cache(20)
 programs._cache = lambda: few
 programs.programs_at_once = lambda: 20
@@ -276,7 +279,7 @@ print(objects() - before)
 
 KERNELS = """
 import gc
-from flambeau.core import jit_core, programs
+from flambeau.core.programs import jit_core, compiled as programs
 few = jit_core.cache(20)
 programs._cache = lambda: few
 programs.programs_at_once = lambda: 20
@@ -343,7 +346,7 @@ def test_results_that_are_functions_stay_in_the_process(counts):
 SCRIPT = """
 import flambeau
 from flambeau import nn
-from flambeau.core.statistics import statistics
+from flambeau.core.support.statistics import statistics
 model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.GELU(), nn.Dropout(0.5))
 optimizer = flambeau.optim.Adam(model.parameters())
 model(flambeau.ones(2, 3))[:1].sum().backward()
@@ -381,7 +384,7 @@ def test_default_dtype_is_part_of_the_key(counts):
 DEVICES = """
 import jax, jax.numpy as jnp
 from flambeau import Tensor
-from flambeau.core.statistics import statistics
+from flambeau.core.support.statistics import statistics
 for device in jax.devices():
     x = Tensor._wrap(jax.device_put(jnp.ones(3), device))
     for _ in range(3):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.core import dtype as dtypes
-from flambeau.core.promotion import check_broadcast, promote_types
+from flambeau.core.kernels.promotion import check_broadcast, promote_types
+from flambeau.core.support import dtype as dtypes
 
 MIXABLE = [
     each

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from flambeau.core import executables
-from flambeau.core.read_ahead import ReadAhead
-from flambeau.core.store import Store
+from flambeau.core.programs import executables
+from flambeau.core.programs.read_ahead import ReadAhead
+from flambeau.core.programs.store import Store
 
 NOTE = "f" * 40
 KEYS = [each * 40 for each in "abcd"]
@@ -240,7 +240,7 @@ def test_a_forked_process_goes_on_without(tmp_path, variables):
     run(script, variables)
     script.write_text(
         SCRIPT + "import os, warnings; warnings.simplefilter('ignore')\n"
-        "from flambeau.core import executables, store\n"
+        "from flambeau.core.programs import executables, store\n"
         "if not os.fork():\n"
         "    executables.ahead_of(store.store()).take('a' * 40); os._exit(0)\n"
         "print(os.wait()[1])\n"

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from flambeau.core import sources
-from flambeau.core.sources import digest_of
+from flambeau.core.programs import sources
+from flambeau.core.programs.sources import digest_of
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import time
 import pytest
 
 import flambeau
-from flambeau.core import statistics
-from flambeau.core.statistics import Statistics
+from flambeau.core.support import statistics
+from flambeau.core.support.statistics import Statistics
 
 
 def test_stats_count_by_name(all_compiled):

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from flambeau.core import store
+from flambeau.core.programs import store
 
 # Says over how many cores a program is divided that is large enough for two.
 PROGRAM = """
 import os, sys
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[1])])
 import flambeau
-from flambeau.core import jit_core
+from flambeau.core.programs import jit_core
 seen = []
 call_of = jit_core.call_of
 jit_core.call_of = lambda program: seen.append(program.as_text()) or call_of(program)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.strides import contiguous_strides, reshaped_strides
+from flambeau.core.values.strides import contiguous_strides, reshaped_strides
 
 
 def shares(view: Any, base: Any) -> bool:

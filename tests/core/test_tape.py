@@ -9,8 +9,8 @@ import jax
 import pytest
 
 import flambeau
-from flambeau.core import tape
-from flambeau.core.node import Node
+from flambeau.core.tape import nodes as tape
+from flambeau.core.tape.node import Node
 
 
 def leaf(*values):

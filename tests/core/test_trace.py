@@ -5,8 +5,8 @@ import pytest
 from jax.core import Tracer
 
 import flambeau
-from flambeau.core.cell import Cell
-from flambeau.core.trace import Trace, current, outside
+from flambeau.core.values.cell import Cell
+from flambeau.core.values.trace import Trace, current, outside
 
 
 def traced(function):

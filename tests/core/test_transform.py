@@ -6,8 +6,8 @@ import jax
 import pytest
 
 import flambeau
-from flambeau.core.tracers import constant
-from flambeau.core.transform import Capture, Inside, lifted
+from flambeau.core.tape.transform import Capture, Inside, lifted
+from flambeau.core.values.tracers import constant
 
 
 def leaf(*values):

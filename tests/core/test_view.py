@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.core.steps import Cut, Diagonal, Expand, Permute, Reshape, Slice, Windows
-from flambeau.core.view import result_of
+from flambeau.core.values.steps import Cut, Diagonal, Expand, Permute, Reshape, Slice, Windows
+from flambeau.core.values.view import result_of
 
 SHAPE = (2, 3, 4)
 
@@ -143,7 +143,7 @@ def test_steps_of_different_kinds_differ_though_their_fields_are_equal() -> None
 
 
 def test_where_a_part_starts_is_no_new_program(all_compiled: None) -> None:
-    from flambeau.core.view import reader
+    from flambeau.core.values.view import reader
 
     x = flambeau.arange(50.0)
     step = (Slice((Cut(0, 1, 1, True),)),)

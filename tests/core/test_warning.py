@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 import flambeau
@@ -39,3 +42,18 @@ def test_a_warning_names_the_line_that_called(call):
     with pytest.warns(UserWarning, match="dim|detach") as caught:
         call(flambeau.ones(2, 3))
     assert {each.filename for each in caught} == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("before", "warns"),
+    [
+        ("jnp.zeros(3)", True),
+        ("pass", False),
+        ("jax.config.update('jax_enable_x64', True); jnp.zeros(3)", False),
+    ],
+)
+def test_an_import_after_jax_has_been_used_tells_of_64_bit_types(before, warns):
+    code = f"import jax, jax.numpy as jnp\n{before}\nimport flambeau"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told = "<string>:3: UserWarning: flambeau switches on JAX's 64-bit types" in done.stderr
+    assert told is warns

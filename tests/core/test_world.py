@@ -3,7 +3,7 @@
 import sys
 import threading
 
-from flambeau.core import world
+from flambeau.core.support import world
 
 
 def stopped_in_the_middle(change, at, meanwhile):

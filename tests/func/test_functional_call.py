@@ -357,7 +357,7 @@ def test_a_module_inside_checkpoint_and_cond():
 
 def test_tensors_go_through_jaxs_transformations():
     x = flambeau.from_jax(inputs())
-    module = nn.Linear(2, 1)
+    module = nn.Linear(2, 1).requires_grad_(False)
     assert isinstance(jax.jit(module)(x), flambeau.Tensor)
     assert jax.vmap(lambda row: row.sum())(x).tolist() == [3.0, 7.0]
     gradient = jax.grad(lambda t: (t * t).sum().jax())(x)
@@ -486,3 +486,26 @@ def test_what_is_assigned_anew_under_vmap_can_be_returned():
         return given["steps"]
 
     assert flambeau.func.vmap(step)(flambeau.arange(3.0)).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, lambda f: jax.jit(jax.vmap(f))])
+def test_weights_that_become_constants_of_a_jitted_function_are_told(wrap):
+    net = nn.Linear(2, 2)
+    x = flambeau.ones(1, 2).jax()
+
+    def run(x):
+        return net(flambeau.from_jax(x)).jax()
+
+    with pytest.warns(UserWarning, match="are constants of its program"):
+        wrap(run)(x)
+
+
+def test_weights_that_are_given_frozen_or_seen_at_each_call_are_not_told():
+    net = nn.Linear(2, 2)
+    arrays = {name: each.jax() for name, each in net.named_parameters()}
+    x = flambeau.ones(1, 2)
+    jax.jit(lambda arrays, x: functional_call(net, arrays, x))(arrays, x.jax())
+    jax.grad(lambda x: net(flambeau.from_jax(x)).sum().jax())(x.jax())
+    jax.vmap(lambda x: net(flambeau.from_jax(x)).jax())(x.jax())
+    net.requires_grad_(False)
+    jax.jit(lambda x: net(flambeau.from_jax(x)).jax())(x.jax())

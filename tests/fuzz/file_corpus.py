@@ -19,7 +19,7 @@ import numpy as np
 
 import flambeau
 from flambeau import nn
-from flambeau.core.dtype import ALL_DTYPES
+from flambeau.core.support.dtype import ALL_DTYPES
 from tests.checkpoint.making import a_storage, a_tensor, archive, body, call, older
 
 Operations = list[bytes]

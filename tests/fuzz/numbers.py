@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 import flambeau
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 from tests.autograd.test_operator_gradients import is_run
 from tests.fuzz import report as reports
 from tests.fuzz.number_cases import Case, elementwise, reductions

@@ -21,6 +21,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,7 +30,9 @@ from typing import Any
 import jax
 
 import flambeau
-from flambeau.core.statistics import statistics
+from flambeau.compile import errors
+from flambeau.compile.errors import CompileWarning
+from flambeau.core.support.statistics import statistics
 from tests.fuzz import known_differences, quick_xla
 from tests.fuzz.generation import BLOCK, generate
 from tests.fuzz.observation import (
@@ -67,6 +70,14 @@ def oracle() -> Any:
 
 def is_rough(program: Program) -> bool:
     return any(each in program.source() for each in (*HALF, "half()"))
+
+
+# The types of errors of functions that cannot become one program.
+_REFUSALS = {
+    name
+    for name, each in vars(errors).items()
+    if isinstance(each, type) and issubclass(each, errors.CompileError)
+}
 
 
 class Comparison:
@@ -114,9 +125,18 @@ class Comparison:
 
     def _observed(self) -> Observation:
         """The program, run in its way."""
-        if self.way != "fused":
+        if self.compiled:
             whole = functools.partial(flambeau.compile, fullgraph=True)
-            return observe(self.program, flambeau, whole if self.compiled else None)
+            found = observe(self.program, flambeau, whole)
+            if found.failure is None or found.failure.type not in _REFUSALS:
+                return found
+            # It cannot become one program, and so runs eagerly where that is allowed.
+            self.counts["of these run eagerly"] += 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CompileWarning)
+                return observe(self.program, flambeau, flambeau.compile)
+        if self.way == "eager":
+            return observe(self.program, flambeau)
         before = statistics.fused
         with flambeau.compiler.gears(interpret=False, fuse=2):
             for _ in range(5):

@@ -163,6 +163,6 @@ def test_arguments_can_be_matched_with_parameters():
 
 
 def test_print_tabular_shows_the_nodes(capsys):
-    pytest.importorskip("tabulate")
+    pytest.importorskip("tabulate", reason="the table is tabulate's")
     graph_of(lambda x: x + 1).print_tabular()
     assert "call_function" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import numpy as np
 
 import flambeau
 from flambeau import distributed, nn, optim
-from flambeau.core.statistics import statistics
+from flambeau.core.support.statistics import statistics
 from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import fully_shard
 from flambeau.distributed.tensor import Replicate, Shard

@@ -8,8 +8,8 @@ from jax.sharding import PartitionSpec as P
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.core import programs
-from flambeau.core.statistics import statistics
+from flambeau.core.programs import compiled as programs
+from flambeau.core.support.statistics import statistics
 from flambeau.nn import functional as F
 
 KINDS = pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
@@ -112,7 +112,7 @@ def test_tensors_on_devices_that_no_mesh_joins_are_refused():
 def test_programs_for_several_devices_are_kept_on_disk_by_how_their_arguments_lie(
     tmp_path, monkeypatch
 ):
-    from flambeau.core.store import Store
+    from flambeau.core.programs.store import Store
 
     kept = Store(tmp_path, 2**30)
     monkeypatch.setattr(programs, "store", lambda: kept)
@@ -134,7 +134,7 @@ def test_programs_for_several_devices_are_kept_on_disk_by_how_their_arguments_li
 
 
 def test_an_order_of_devices_is_a_program_of_its_own(tmp_path, monkeypatch):
-    from flambeau.core.store import Store
+    from flambeau.core.programs.store import Store
 
     kept = Store(tmp_path, 2**30)
     monkeypatch.setattr(programs, "store", lambda: kept)

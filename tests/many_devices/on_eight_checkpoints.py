@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import flambeau
 from flambeau import nn, optim
 from flambeau.checkpoint import CheckpointError, parts, read_metadata
-from flambeau.core import cell
+from flambeau.core.values import cell
 from flambeau.distributed import checkpoint
 from flambeau.distributed.checkpoint import division, writing
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh

@@ -7,15 +7,15 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from flambeau.core import native
+from flambeau.core.devices import native
 from flambeau.ops.native import attention, call, cross_entropy, pooling, rows
 from flambeau.ops.native import convolution as native_convolution
-from flambeau.ops.neural import loss
 from flambeau.ops.neural.attention import scaled_dot_product_attention
-from flambeau.ops.neural.convolution import conv2d, conv_transpose2d
+from flambeau.ops.neural.losses import loss
 from flambeau.ops.neural.normalization import layer_norm
-from flambeau.ops.neural.pooling import max_pool2d
 from flambeau.ops.neural.softmax import log_softmax, softmax
+from flambeau.ops.neural.spatial.convolution import conv2d, conv_transpose2d
+from flambeau.ops.neural.spatial.pooling import max_pool2d
 
 # The devices of one process get none otherwise; those of several processes do.
 native._has_one_cpu = lambda: True

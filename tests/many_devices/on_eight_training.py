@@ -5,7 +5,7 @@ import pytest
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.core.statistics import statistics
+from flambeau.core.support.statistics import statistics
 from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import FSDPModule, FullyShardedDataParallel, fully_shard
 from flambeau.distributed.tensor import Replicate, Shard

@@ -4,7 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.modes import modes
+from flambeau.core.support.modes import modes
 
 
 class Echo(nn.Module):

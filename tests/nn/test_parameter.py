@@ -7,7 +7,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.tensor import PLAIN_TYPES
+from flambeau.core.values.tensor import PLAIN_TYPES
 
 
 class Special(flambeau.Tensor):

@@ -6,7 +6,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core import world
+from flambeau.core.support import world
 from flambeau.nn.registry import HookRegistry, Registry, as_table
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core import world
+from flambeau.core.support import world
 
 FACTORIES = {
     "zeros": lambda: flambeau.zeros(2, 3),
@@ -245,3 +245,21 @@ def test_factories_show_their_shared_options_and_refuse_others(name):
     args = {"full": ((2,), 1.0)}.get(name, (2,))
     with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'colour'"):
         factory(*args, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("uint8", -1, 255), ("uint8", 255, 255), ("uint8", -1.0, None), ("uint8", 255.9, None),
+        ("uint8", 254.9, 254), ("int8", -128.9, None), ("int8", -127.9, -127), ("int8", 128, None),
+        ("int64", 1e30, None), ("int64", float("nan"), None), ("bool", -0.5, True),
+    ],
+)  # fmt: skip
+def test_numbers_that_an_integer_cannot_hold_are_refused(dtype, value, expected):
+    target = flambeau.zeros(1, dtype=getattr(flambeau, dtype))
+    if expected is not None:
+        assert target.fill_(value).item() == expected
+        return
+    with pytest.raises(RuntimeError, match="without overflow"):
+        target.fill_(value)
+    assert target.item() == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.compiler import cpu_forms
+from flambeau.core.devices.compiler import cpu_forms
 from flambeau.ops.cpu_forms.running import _row_sums, loop
 
 rng = np.random.default_rng(0)

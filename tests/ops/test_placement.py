@@ -371,5 +371,6 @@ def test_only_one_place_knows_positions_out_of_range() -> None:
 
 #: The callers have applied `inside`, or the positions are computed there.
 _OF_THEIR_OWN = {
-    "ops/scattering.py", "ops/native/cross_entropy.py", "rare/histograms.py", "rare/segments.py",
+    "ops/indices/scattering.py", "ops/native/cross_entropy.py", "rare/histograms.py",
+    "rare/segments.py",
 }  # fmt: skip

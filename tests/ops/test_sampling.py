@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.ops.sampling import keep_mask
+from flambeau.ops.draws.sampling import keep_mask
 from flambeau.random import sample
 
 SIZE = 4000

@@ -481,6 +481,8 @@ def assign_another_shape(state, param):
     return state["grown"].sum(0)
 
 
+# State that shares the elements of a parameter is written eagerly.
+@pytest.mark.filterwarnings("ignore:.*runs eagerly:flambeau.compile.errors.CompileWarning")
 @pytest.mark.parametrize(
     "change", [shift, replace_one_of_two_names, swap, assign_a_parameter, assign_another_shape]
 )

@@ -123,7 +123,7 @@ def test_other_values_and_other_positions_run_by_the_same_program():
     for places in (PLACES, [[1, 0, 1], [2, 2, 0]]):
         sparse = flambeau.sparse_coo_tensor(places, [1.0, 2.0, 3.0], (2, 3))
         assert flambeau.allclose(multiply(sparse, x), sparse.to_dense() @ x)
-    assert [len(each) for each in multiply.programs.values()] == [1]
+    assert [len(each.programs) for each in multiply.kinds.values()] == [1]
 
 
 def test_a_compiled_step_trains_values():

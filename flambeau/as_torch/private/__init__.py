@@ -1,4 +1,4 @@
-"""Modules of PyTorch's that are private and that packages import even so, under the name torch.
+"""Private modules of PyTorch that packages import, under the name torch.
 
-What is called does what it is called for; what is only named stands there to be named.
+Functions that packages call are implemented; names that are only referenced are placeholders.
 """

@@ -1,9 +1,9 @@
-"""`torch._prims_common`: what packages ask about operators, dtypes and shapes."""
+"""`torch._prims_common`: queries about operators, dtypes and shapes."""
 
 from typing import Any
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core import dtype as _dtypes
+from flambeau.core.support import dtype as _dtypes
 from flambeau.types import Number
 
 __all__ = [
@@ -15,7 +15,7 @@ __getattr__ = _Absent("flambeau._prims_common")
 
 
 def alert_not_deterministic(caller: str) -> None:
-    """Nothing: XLA's programs are deterministic where `use_deterministic_algorithms` asks."""
+    """Do nothing: XLA's programs are deterministic under `use_deterministic_algorithms`."""
 
 
 def is_boolean_dtype(dtype: Any) -> bool:
@@ -24,17 +24,17 @@ def is_boolean_dtype(dtype: Any) -> bool:
 
 
 def is_integer_dtype(dtype: Any) -> bool:
-    """Whether a dtype is one of integers; ``bool`` is none."""
+    """Whether a dtype is an integer dtype; ``bool`` is not."""
     return dtype.category == _dtypes.INTEGER
 
 
 def is_float_dtype(dtype: Any) -> bool:
-    """Whether a dtype is one of real floating point numbers."""
+    """Whether a dtype is a real floating-point dtype."""
     return dtype.is_floating_point
 
 
 def is_complex_dtype(dtype: Any) -> bool:
-    """Whether a dtype is one of complex numbers."""
+    """Whether a dtype is complex."""
     return dtype.is_complex
 
 

@@ -1,4 +1,4 @@
-"""Modules of settings of PyTorch's compiler, which are kept and change nothing."""
+"""Settings modules of PyTorch's compiler, whose values are stored and have no effect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Settings(types.ModuleType):
     def patch(
         self, arg: str | Mapping[str, Any] | None = None, value: Any = None, **changes: Any
     ) -> Iterator[None]:
-        """A block, or a decorated function, in which settings are these."""
+        """A context manager, or decorator, under which settings have these values."""
         if isinstance(arg, str):
             changes = {arg: value}
         elif arg is not None:

@@ -1,4 +1,4 @@
-"""`torch._tensor`: the class of tensors, and what pickles of its subclasses call."""
+"""`torch._tensor`: the class of tensors, and the functions that pickles of its subclasses call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.as_torch.private._utils import _set_obj_state
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Buffer
 
 __all__ = ["Tensor"]

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from flambeau.core import device as devices
-from flambeau.core.forms import form_of
-from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.devices import device as devices
 from flambeau.core.fusion.segment import Segment
 from flambeau.core.fusion.sequence import Point, structured
-from flambeau.core.jax_private import ArrayImpl
+from flambeau.core.programs.deferred import Deferred
+from flambeau.core.programs.forms import form_of
+from flambeau.core.support.jax_private import ArrayImpl
 
 
 def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:

@@ -9,12 +9,11 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from flambeau.core.absent import without_elements
-from flambeau.core.forms import form_of
-from flambeau.core.fusion.deferred import Deferred
 from flambeau.core.fusion.report import user_line
 from flambeau.core.fusion.sequence import Fusible, Point, Result, Step, leaves_of
-from flambeau.core.jax_private import ArrayImpl
+from flambeau.core.programs.deferred import Deferred
+from flambeau.core.programs.forms import form_of
+from flambeau.core.support.jax_private import ArrayImpl
 
 # Larger NumPy arrays are not copied for a call that waits.
 _SMALL = 1024
@@ -27,7 +26,7 @@ class Recorder:
 
     Attributes:
         point: How far it has come.
-        outside: The arguments from outside, arrays without their elements.
+        outside: The arguments from outside, in the place of arrays their `Result`.
         found: How many points are new.
     """
 
@@ -101,7 +100,7 @@ class Fresh(NamedTuple):
     """The arguments of a call that come from outside for the first time.
 
     Attributes:
-        values: The arguments, arrays without their elements.
+        values: The arguments, in the place of arrays their `Result`.
         origins: What `Recorder.origins` says of them once the call has run: one that fails is no
             part of the sequence.
     """
@@ -135,7 +134,7 @@ def step_of(
                 return None
             form, placement = form_of(each.aval), (each.sharding, each.committed)
             fresh.origins[id(each)] = weakref.ref(each), ~place
-            each = without_elements(each)
+            each = Result(each.aval, each.sharding, each.committed)
         elif isinstance(each, np.ndarray):
             if each.nbytes > _SMALL:
                 return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.fusion import deferred
 from flambeau.core.fusion.sequence import Fusible
 from flambeau.core.fusion.stream import here
-from flambeau.core.programs import compiled
+from flambeau.core.programs import deferred
+from flambeau.core.programs.compiled import compiled
 
 
 def fusible(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from flambeau.core import exhaustion
-from flambeau.core.finishing import apart
-from flambeau.core.fusion.deferred import Deferred
-from flambeau.core.jit_core import is_outside
+from flambeau.core.devices import exhaustion
+from flambeau.core.programs.deferred import Deferred
+from flambeau.core.programs.finishing import apart
+from flambeau.core.programs.jit_core import is_outside
 
 if TYPE_CHECKING:
     from flambeau.core.fusion.sequence import Point, Program
@@ -60,7 +60,7 @@ class Segment:
         self._beside: dict[int, Any] = {}
 
     def compute(self, wanted: Any) -> None:
-        """Let ``wanted`` have its value."""
+        """Give ``wanted`` its value."""
         if threading.get_ident() == self._owner:
             self._end(self)
             # Not done yet if an exception has ended the sequence before.

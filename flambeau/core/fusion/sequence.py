@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.core.fusion.deferred import Deferred
-from flambeau.core.gears import settings
-from flambeau.core.programs import compiled, prepare
+from flambeau.core.programs import ending
+from flambeau.core.programs.absent import without_elements
+from flambeau.core.programs.compiled import compiled, prepare
+from flambeau.core.programs.deferred import Deferred
+from flambeau.core.programs.gears import settings
 
 # A sequence is compiled again this often, for other results that are kept.
 _MOST_PROGRAMS = 4
@@ -49,6 +51,14 @@ class Result(NamedTuple):
     aval: Any
     sharding: Any
     committed: bool
+
+    def array(self) -> Any:
+        """An array like it, without elements."""
+        aval, sharding = self.aval, self.sharding
+        kind = jax.ShapeDtypeStruct(
+            aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type
+        )
+        return without_elements(kind, self.committed)
 
 
 class Step(NamedTuple):
@@ -150,7 +160,8 @@ class Point:
 
         Args:
             kept: The results that it has to compute; those of former programs are added.
-            outside: Arguments from outside, for their shapes and placement.
+            outside: Arguments from outside, for their shapes and placement; a `Result` stands for
+                an array.
             beside: Compile on a thread of its own.
         """
         if self.programs == _MOST_PROGRAMS:
@@ -158,7 +169,8 @@ class Point:
         self.programs += 1
         self.kept = self.kept.union(kept)
         self.misses = 0
-        self.program = Program(self, outside, beside)
+        arrays = [each.array() if type(each) is Result else each for each in outside]
+        self.program = Program(self, arrays, beside)
 
     def program_for(self, kept: set[int]) -> Program | None:
         """The program, if it computes at least the results ``kept``."""
@@ -195,19 +207,20 @@ class Program:
             functools.partial(_computed, steps, outputs, places), "fused", donate=(0,), at_once=True
         )
         self._has_failed = False
+        # For which arguments compiling was given up.
+        self._left: Any = None
         self._thread: threading.Thread | None = None
         arguments = self.arguments(outside)
         if beside:
-            self._thread = threading.Thread(
-                target=self._prepare, args=(arguments,), name="flambeau-fusing"
-            )
-            self._thread.start()
+            self._thread = ending.thread_for(self._prepare, "flambeau-fusing", arguments)
         else:
             self._prepare(arguments)
 
     def _prepare(self, arguments: Any) -> None:
         try:
             prepare(self.function, arguments)
+        except ending.EndedError:
+            self._left = arguments
         except Exception:  # noqa: BLE001 - there may be too little memory to compile it.
             self._has_failed = True
 
@@ -222,6 +235,10 @@ class Program:
             # Which call uses the program is a matter of counts, not of how far the thread is.
             thread.join()
             self._thread = None
+            left, self._left = self._left, None
+            if left is not None:
+                # The main thread has ended, and this one has not.
+                self._prepare(left)
         return not self._has_failed
 
 
@@ -241,6 +258,7 @@ def _computed(
     outside = dict(zip(places, (*donated, *others), strict=True))
     values: list[Any] = []
     for function, sources, tree in steps:
+        ending.check()
         given = [values[each] if each >= 0 else outside[~each] for each in sources]
         arguments = given if tree is None else tree.unflatten(given)
         values.extend(jax.tree.leaves(function(*arguments)))

@@ -9,19 +9,19 @@ from typing import Any
 
 import jax
 
-from flambeau.core import gears
 from flambeau.core.fusion.closing import Closing
-from flambeau.core.fusion.deferred import Deferred, computed
 from flambeau.core.fusion.matching import fresh as fresh_of
 from flambeau.core.fusion.matching import matched
 from flambeau.core.fusion.recording import Recorder, step_of
 from flambeau.core.fusion.report import Loop, user_line
 from flambeau.core.fusion.segment import Segment
 from flambeau.core.fusion.sequence import Fusible, Point
-from flambeau.core.gears import settings
-from flambeau.core.jit_core import is_outside
-from flambeau.core.modes import modes
-from flambeau.core.statistics import statistics
+from flambeau.core.programs import gears
+from flambeau.core.programs.deferred import Deferred, computed
+from flambeau.core.programs.gears import settings
+from flambeau.core.programs.jit_core import is_outside
+from flambeau.core.support.modes import modes
+from flambeau.core.support.statistics import statistics
 
 # A sequence of more calls than these is divided.
 LONGEST = 4096
@@ -57,8 +57,7 @@ class _Seen:
         recordings: How often it was recorded until one came back.
         ends: Its ends when it was recorded.
         point: One of them, once it was recorded twice in the same way.
-        outside: Its arguments from outside then, arrays without their elements, until it is
-            compiled.
+        outside: `Recorder.outside` then, until it is compiled.
     """
 
     __slots__ = ("after", "count", "ends", "outside", "point", "recordings")

@@ -49,6 +49,11 @@ def reversal(equation: Equation) -> Callable[..., Any]:
     return lambda x: np.flip(x, dimensions)
 
 
+def repetition(equation: Equation) -> Callable[..., Any]:
+    repetitions = tuple(equation.params["reps"])
+    return lambda x: np.tile(x, repetitions)
+
+
 def concatenation(equation: Equation) -> Callable[..., Any]:
     dimension = equation.params["dimension"]
     return lambda *arrays: np.concatenate(arrays, dimension)
@@ -142,5 +147,6 @@ RULES: dict[str, Rule] = {
     "split": splitting,
     "squeeze": _to_shape,
     "stack": stacking,
+    "tile": repetition,
     "transpose": transpose,
 }

@@ -1,4 +1,4 @@
-"""Rules for branches and loops, whose bodies are plans of their own."""
+"""Rules for calls, branches and loops, whose bodies are plans of their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from flambeau.core.interpreter.equation import Equation
 from flambeau.core.interpreter.plan import Plan
 from flambeau.core.interpreter.table import RULES
 from flambeau.core.interpreter.work import STEP
+
+
+class _Call:
+    """A function that is called many times."""
+
+    def __init__(self, equation: Equation) -> None:
+        self.plan: Plan = equation.params["jaxpr"]
+        self.steps: int = len(self.plan)
+        self.work: float = STEP + self.plan.work
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.plan(arrays)
 
 
 class _Branches:
@@ -57,6 +69,10 @@ class _Loop:
         return [*carry, *results]
 
 
+def _call(equation: Equation) -> Callable[..., Any]:
+    return _Call(equation)
+
+
 def _branches(equation: Equation) -> Callable[..., Any]:
     return _Branches(equation)
 
@@ -65,4 +81,4 @@ def _loop(equation: Equation) -> Callable[..., Any]:
     return _Loop(equation)
 
 
-RULES.update(cond=_branches, scan=_loop)
+RULES.update(call=_call, cond=_branches, scan=_loop)

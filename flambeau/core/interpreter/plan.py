@@ -1,13 +1,15 @@
 """A function of arrays as a list of steps, each of which NumPy computes by one rule.
 
 A jaxpr is flattened once: calls of other functions are written out, what no result depends on is
-left out, and each equation is bound to the rule that computes it for its shapes and parameters.
+left out, and each equation is bound to the rule that computes it for its shapes and parameters. A
+function that is called many times is a plan of its own, and each call is one step.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,9 +18,10 @@ import numpy as np
 from jax.core import ShapedArray
 
 from flambeau.core.interpreter.equation import Array, Equation, Unknown
+from flambeau.core.interpreter.sizes import AS_NUMBER, Number
 from flambeau.core.interpreter.table import RULES
 from flambeau.core.interpreter.work import work_of
-from flambeau.core.jax_core import jax_core
+from flambeau.core.support.jax_core import jax_core
 
 #: Parameters that hold the function that an equation calls.
 _CALLS = {
@@ -40,13 +43,33 @@ FORMULAS: dict[str, Callable[..., Any]] = {}
 _DTYPES = {*map(np.dtype, ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))}
 
 # Primitives whose rules give a sequence of results.
-_SEVERAL = {"cond", "optimization_barrier", "reduce", "scan", "sort", "split", "top_k"}
+_SEVERAL = {"call", "cond", "optimization_barrier", "reduce", "scan", "sort", "split", "top_k"}
 
 # Parameters that say once more what the primitive's name does.
 _LEFT_OUT = {"computation", "update_jaxpr", "update_consts"}
 
+# Integers that change nothing: JAX counts up to a `Size` in steps of one, from zero.
+_NEUTRAL = {"add": 0, "mul": 1}
+
 # XLA computes a loop or a recursion of this many steps in less time.
-_MOST_STEPS = 2000
+_MOST_STEPS = 20_000
+
+# A function that is called this often is not written out at each call.
+_MANY_CALLS = 8
+
+
+class Slots(NamedTuple):
+    """Where an equation's arrays are.
+
+    Attributes:
+        inputs: The slots of the arrays that it takes.
+        outputs: The slots of the results; an integer where the function gives a single one.
+        last: The slots that nothing reads afterwards.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: int | tuple[int, ...]
+    last: tuple[int, ...]
 
 
 class _Step(NamedTuple):
@@ -54,15 +77,11 @@ class _Step(NamedTuple):
 
     Attributes:
         function: Takes the arrays and gives the result, or a sequence of results.
-        inputs: The slots of the arrays.
-        outputs: The slots of the results; an integer where the function gives a single one.
-        last: The slots that nothing reads afterwards.
+        slots: Where these are.
     """
 
     function: Callable[..., Any]
-    inputs: tuple[int, ...]
-    outputs: int | tuple[int, ...]
-    last: tuple[int, ...]
+    slots: Slots
 
 
 class Plan:
@@ -77,16 +96,18 @@ class Plan:
         taken: and their slots.
         given: The slots of the results,
         avals: and their types, with whether they are weak.
+        order: `order_of` the equations, if it is known.
 
     Raises:
         Unknown: Some rule does not know its equation.
     """
 
-    __slots__ = ("_constants", "_steps", "avals", "inputs", "parts", "work")
+    __slots__ = ("_constants", "_count", "_steps", "avals", "inputs", "parts", "work")
 
     def __init__(
-        self, equations: list[_Placed], values: list[Any], inputs: list[Array],
+        self, equations: list[Placed], values: list[Any], inputs: list[Array],
         taken: list[int], given: list[int], avals: list[tuple[Array, bool]],
+        order: list[Slots] | None = None,
     ) -> None:  # fmt: skip
         #: The arguments.
         self.parts: tuple[Any, ...] = equations, values, inputs, taken, given, avals
@@ -101,15 +122,18 @@ class Plan:
             getattr(function, "work", None) or work_of(each.equation)
             for function, each in zip(functions, equations, strict=True)
         )
+        # With those of the functions that it calls.
+        self._count: int = sum(getattr(function, "steps", 1) for function in functions)
         constant = [slot for slot, value in enumerate(values) if value is not None]
         self._constants: list[np.ndarray] = [values[slot] for slot in constant]
-        self._steps: list[_Step] = _bound(functions, equations, {*given, *taken, *constant})
+        order = order or order_of(equations, {*given, *taken, *constant})
+        self._steps: list[_Step] = [*map(_Step, functions, order)]
 
     def __reduce__(self) -> Any:
         return Plan, self.parts
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return self._count
 
     def constants(self) -> list[np.ndarray]:
         """The arrays that belong to the plan, which may be among the results."""
@@ -121,7 +145,7 @@ class Plan:
         values = empty.copy()
         for slot, array in zip(taken, arrays, strict=True):
             values[slot] = array
-        for function, inputs, outputs, last in self._steps:
+        for function, (inputs, outputs, last) in self._steps:
             found = function(*[values[slot] for slot in inputs])
             if type(outputs) is int:
                 values[outputs] = found
@@ -139,11 +163,24 @@ def plan_of(jaxpr: Any) -> Plan:
     Raises:
         Unknown: Some primitive or dtype has no rule.
     """
+    return Plan(*parts_of(jaxpr, plan_of))
+
+
+def parts_of(jaxpr: Any, planned: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The arguments of `Plan` for a closed jaxpr.
+
+    Args:
+        jaxpr: May have sizes that stand for any size.
+        planned: What stands for the functions in the parameters of equations.
+
+    Raises:
+        Unknown: Some primitive or dtype has no rule.
+    """
     flat = _Flat()
     inputs = [_array_of(each.aval) for each in jaxpr.jaxpr.invars]
     taken = [*map(flat.slot, inputs)]
     given = flat.write_out(jaxpr.jaxpr, jaxpr.consts, taken)
-    equations = flat.used(given)
+    equations = flat.used(given, planned)
     for each in equations:
         _check(*each.equation.inputs, *each.equation.outputs)
     results = [flat.types[slot] for slot in given]
@@ -151,15 +188,15 @@ def plan_of(jaxpr: Any) -> Plan:
     read = {*given, *itertools.chain.from_iterable(each.inputs for each in equations)}
     values = [value if slot in read else None for slot, value in enumerate(flat.values)]
     weak = [bool(getattr(each.aval, "weak_type", False)) for each in jaxpr.jaxpr.outvars]
-    return Plan(equations, values, inputs, taken, given, [*zip(results, weak, strict=True)])
+    return equations, values, inputs, taken, given, [*zip(results, weak, strict=True)]
 
 
-def _planned(equation: Equation) -> Equation:
+def _planned(equation: Equation, planned: Callable[[Any], Any]) -> Equation:
     """An equation whose functions are plans, so that all of it can be pickled."""
     params = {
-        key: plan_of(value)
+        key: planned(value)
         if hasattr(value, "eqns")
-        else tuple(map(plan_of, value))
+        else tuple(map(planned, value))
         if key == "branches"
         else value
         for key, value in equation.params.items()
@@ -168,7 +205,7 @@ def _planned(equation: Equation) -> Equation:
     return equation._replace(params=params)
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
     """An equation and the slots of its arrays and results."""
 
     equation: Equation
@@ -182,7 +219,7 @@ class _Flat:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.types: list[Array] = []
-        self.equations: list[_Placed] = []
+        self.equations: list[Placed] = []
 
     def slot(self, kind: Array, value: Any = None) -> int:
         self.types.append(kind)
@@ -203,9 +240,15 @@ class _Flat:
                 return self.constant_slot(atom.aval, atom.val)
             return slots[atom]
 
+        calls = Counter(id(_called(each)) for each in jaxpr.eqns)
         for each in jaxpr.eqns:
-            given = [*map(slot_of, each.invars)]
-            found = self._written(each, given)
+            given, called = [*map(slot_of, each.invars)], _called(each)
+            if called is None:
+                found = self._written(each, given)
+            elif calls[id(called)] < _MANY_CALLS or not hasattr(called, "consts"):
+                found = self.write_out(*_opened(called), given)
+            else:
+                found = self._placed("call", {"jaxpr": called}, given, each)
             slots.update(zip(each.outvars, found, strict=True))
         return [*map(slot_of, jaxpr.outvars)]
 
@@ -217,33 +260,57 @@ class _Flat:
 
     def _written(self, each: Any, given: list[int]) -> list[int]:
         name, params = each.primitive.name, each.params
-        called = params.get(_CALLS[name]) if name in _CALLS else None
-        if called is not None:
-            if params.get("compiler_options_kvs"):
-                raise Unknown("options")
-            return self.write_out(*_opened(called), given)
         if name in FORMULAS:
             avals = [variable.aval for variable in each.invars]
             with jax.disable_jit():
                 traced = jax.make_jaxpr(functools.partial(FORMULAS[name], **params))(*avals)
             return self.write_out(traced.jaxpr, traced.consts, given)
+        if name == AS_NUMBER:
+            kind = _array_of(each.outvars[0].aval)
+            return [self.slot(kind, Number(params["size"], (kind.dtype,)))]
+        if name == "convert_element_type" and type(self.values[given[0]]) is Number:
+            kind = _array_of(each.outvars[0].aval)
+            return [self.slot(kind, self.values[given[0]].converted(kind.dtype))]
         if name not in RULES:
             raise Unknown(name)
+        result = _array_of(each.outvars[0].aval)
+        for slot, other in zip(given, given[::-1], strict=True) if name in _NEUTRAL else ():
+            if self._is_neutral(name, self.values[slot]) and self.types[other] == result:
+                return [other]
+        return self._placed(name, params, given, each)
+
+    def _placed(self, name: str, params: Any, given: list[int], each: Any) -> list[int]:
+        """Add an equation; the slots of its results."""
         if len(self.equations) >= _MOST_STEPS:
             raise Unknown("many steps")
         results = [_array_of(variable.aval) for variable in each.outvars]
         outputs = [*map(self.slot, results)]
         equation = Equation(name, params, [self.types[slot] for slot in given], results)
-        self.equations.append(_Placed(equation, tuple(given), tuple(outputs)))
+        self.equations.append(Placed(equation, tuple(given), tuple(outputs)))
         return outputs
 
-    def used(self, outputs: list[int]) -> list[_Placed]:
-        """The equations that some result depends on."""
+    def _is_neutral(self, name: str, value: Any) -> bool:
+        return (
+            isinstance(value, np.ndarray)
+            and not value.ndim
+            and (value.dtype.kind in "iu" and value == _NEUTRAL[name])
+        )
+
+    def used(self, outputs: list[int], planned: Callable[[Any], Any]) -> list[Placed]:
+        """The equations that some result depends on; see `parts_of`."""
         wanted, found = {*outputs}, []
+        # One for all calls of a function.
+        plans: dict[int, Any] = {}
+
+        def planned_once(jaxpr: Any) -> Any:
+            if id(jaxpr) not in plans:
+                plans[id(jaxpr)] = planned(jaxpr)
+            return plans[id(jaxpr)]
+
         for each in reversed(self.equations):
             if not wanted.isdisjoint(each.outputs):
                 wanted.update(each.inputs)
-                found.append(each._replace(equation=_planned(each.equation)))
+                found.append(each._replace(equation=_planned(each.equation, planned_once)))
         return found[::-1]
 
 
@@ -257,21 +324,27 @@ def _check(*arrays: Array) -> None:
             raise Unknown(f"arrays of {each.dtype}")
 
 
+def _called(equation: Any) -> Any:
+    """The function that an equation calls, if it calls one."""
+    place = _CALLS.get(equation.primitive.name)
+    if place is None:
+        return None
+    if equation.params.get("compiler_options_kvs"):
+        raise Unknown("options")
+    return equation.params.get(place)
+
+
 def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
     """A jaxpr and its constants, whether it is closed or not."""
     return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
 
 
-def _bound(
-    functions: list[Callable[..., Any]], equations: list[_Placed], kept: set[int]
-) -> list[_Step]:
-    """The steps, which give up the slots that nothing reads afterwards, but for those ``kept``."""
-    steps, read = [], kept
-    for function, (equation, inputs, outputs) in zip(
-        reversed(functions), reversed(equations), strict=True
-    ):
+def order_of(equations: list[Placed], kept: set[int]) -> list[Slots]:
+    """The slots of equations, which give up those that nothing reads later, but for ``kept``."""
+    found, read = [], kept
+    for equation, inputs, outputs in reversed(equations):
         last = tuple({*inputs, *outputs} - read)
         read |= {*inputs}
         single = equation.name not in _SEVERAL
-        steps.append(_Step(function, inputs, outputs[0] if single else outputs, last))
-    return steps[::-1]
+        found.append(Slots(inputs, outputs[0] if single else outputs, last))
+    return found[::-1]

@@ -24,7 +24,7 @@ class _Register(NamedTuple):
 
 # By the machine, of the GNU C library.
 _REGISTERS = {"x86_64": _Register(28, 0x8040), "aarch64": _Register(0, 1 << 24)}
-_SIZE = 32
+_Content = ctypes.c_char * 32
 
 
 class _Environment(NamedTuple):
@@ -40,7 +40,7 @@ class _Environment(NamedTuple):
         content = bytearray(kept)
         number = int.from_bytes(content[offset : offset + 4], "little") | self.register.bits
         content[offset : offset + 4] = number.to_bytes(4, "little")
-        return (ctypes.c_char * _SIZE).from_buffer_copy(content)
+        return _Content.from_buffer_copy(content)
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def _flushes() -> bool:
 
 
 def _within(environment: _Environment, function: Callable[..., Any], *arguments: Any) -> Any:
-    kept = (ctypes.c_char * _SIZE)()
+    kept = _Content()
     environment.get(kept)
     flushing = environment.flushing(kept)
     try:

@@ -1,1 +1,1 @@
-"""Algorithms of PyTorch's for processes that do not work alike, by their names."""
+"""PyTorch's algorithms for processes with unequal work, by name."""

@@ -1,4 +1,9 @@
-"""Checkpoints of models on many devices: each process writes, and each device reads, its part."""
+"""Sharded checkpoints: each process writes, and each device reads, its part.
+
+`division.py` assigns elements to processes and files, in the same way on all. `writing.py` writes
+them and replaces the index last. `reading.py` and `filling.py` read the elements of each device, by
+`checkpoint.parts`, after all checks.
+"""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.checkpoint.errors import CheckpointError as CheckpointError
@@ -11,4 +16,4 @@ from flambeau.distributed.checkpoint.state_dict_saver import save as save
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "async_save", "load", "save"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -1,4 +1,4 @@
-"""Which process writes which elements, and to which file; every process finds the same."""
+"""The assignment of elements to processes and files, computed identically by every process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 
 __all__ = ["Box", "Part", "divided", "part_name"]
 
-#: How many bytes of elements a part has at most, unless one tensor alone has more.
+#: The maximum bytes of elements in a part, unless a single tensor is larger.
 LARGEST_PART = 5 * 10**9
 
 
@@ -18,11 +18,11 @@ class Box(NamedTuple):
     """Elements of an array that one process writes together.
 
     Attributes:
-        key: Their name in the part: the tensor's, if they are all of its elements.
+        key: The name in the part: the tensor's name, if the box is the whole tensor.
         name: The tensor's name.
-        start: The position of the first along each dimension.
-        shape: How many there are along each.
-        size: How many bytes.
+        start: The position of the first element along each dimension.
+        shape: The number of elements along each dimension.
+        size: The number of bytes.
     """
 
     key: str
@@ -42,12 +42,12 @@ class Part(NamedTuple):
 def divided(arrays: dict[str, jax.Array], processes: int) -> list[Part]:
     """The parts that each process writes.
 
-    An array that one process has as a whole is written as a whole, so that its file can be read by
-    other programs. Elements that several processes have are written by the one with the least.
+    An array that one process holds completely is written as a whole, so that other programs can
+    read its file. Elements on several processes are written by the process with the fewest bytes.
 
     Args:
         arrays: By name.
-        processes: How many there are.
+        processes: The number of processes.
     """
     load = [0] * processes
     boxes: list[list[Box]] = [[] for _ in range(processes)]
@@ -75,9 +75,9 @@ def part_name(token: str, number: int, count: int) -> str:
 
 
 def _holders(array: jax.Array) -> dict[tuple[tuple[int, int], ...], set[int]]:
-    """The processes that have each region of an array."""
+    """The processes that hold each region of an array."""
     if array.is_fully_addressable:
-        # It is this process's alone, and the others have one like it, or there are no others.
+        # This process's own array, of which the others have an equal one, or there are no others.
         return {tuple((0, n) for n in array.shape): {0}}
     found: dict[tuple[tuple[int, int], ...], set[int]] = {}
     for device, index in array.sharding.devices_indices_map(array.shape).items():
@@ -87,7 +87,7 @@ def _holders(array: jax.Array) -> dict[tuple[tuple[int, int], ...], set[int]]:
 
 
 def region_of(index: Iterable[slice], shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """The first and the end position along each dimension."""
+    """The start and end positions along each dimension."""
     return tuple(each.indices(n)[:2] for each, n in zip(index, shape, strict=True))
 
 

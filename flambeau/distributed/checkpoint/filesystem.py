@@ -1,4 +1,4 @@
-"""PyTorch's names for where a checkpoint is."""
+"""PyTorch's classes for the location of a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FileSystemWriter:
 
     Args:
         path: The folder.
-        options: Accepted for PyTorch's sake.
+        options: Accepted for compatibility.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
@@ -26,7 +26,7 @@ class FileSystemReader:
 
     Args:
         path: The folder.
-        options: Accepted for PyTorch's sake.
+        options: Accepted for compatibility.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
@@ -34,11 +34,11 @@ class FileSystemReader:
 
 
 def path_of(checkpoint_id: Any, storage: Any, subject: str) -> Path:
-    """The path that one of the two names.
+    """The path given by one of the two arguments.
 
     Raises:
-        ValueError: Neither does.
-        TypeError: ``checkpoint_id`` is no path.
+        ValueError: Neither is given.
+        TypeError: ``checkpoint_id`` is not a path.
     """
     if checkpoint_id is None:
         checkpoint_id = getattr(storage, "path", None)

@@ -1,4 +1,4 @@
-"""Loading into a state dict: all is compared first, then each tensor is read where it lies."""
+"""Loading into a state dict: all checks first, then each tensor is read on its own devices."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import difflib
 from collections.abc import MutableMapping
 from typing import Any
 
-from flambeau.core import world
-from flambeau.core.cell import is_abstract
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import world
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import Entry, flattened
 from flambeau.distributed.checkpoint.reading import Checkpoint, sharding_of
 
@@ -19,12 +19,12 @@ _MOST_NAMED = 20
 
 
 def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
-    """Load the entries that a state dict names.
+    """Load the entries listed in a state dict.
 
     Raises:
-        CheckpointError: The checkpoint lacks an entry, has one in a dictionary of the state dict
-            that has no place for it, or a tensor of another shape, or no tensor where the state
-            dict has one. Nothing is changed then.
+        CheckpointError: The checkpoint lacks an entry, has an entry for which a dictionary of the
+            state dict has no place, a tensor of another shape, or a value where the state dict has
+            a tensor. Nothing is changed then.
     """
     places = flattened(state_dict)
     nested = [f"{key}." for key, each in state_dict.items() if isinstance(each, MutableMapping)]
@@ -40,7 +40,7 @@ def _fill_tensor(place: Entry, name: str, saved: Checkpoint) -> None:
     tensor = place.value
     loaded = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
     if is_abstract(tensor._cell.array):
-        # Tensors that share the Cell, tied parameters included, get the elements too.
+        # Tensors that share the Cell, such as tied parameters, get the elements too.
         tensor._cell.write(loaded._read())
         world.bump()
         return

@@ -1,11 +1,11 @@
-"""Nested state dicts as flat ones: a dotted name for each tensor and value, and where it stands."""
+"""Flattening nested state dicts: a dotted name for each tensor and value, with its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, MutableSequence
 from typing import Any, NamedTuple
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["Entry", "flattened"]
 
@@ -18,17 +18,17 @@ class Entry(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The value there."""
+        """The value at this place."""
         return self.container[self.key]
 
 
 def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Entry]:
-    """The places of all tensors and values, by the keys on the way to them, joined by dots.
+    """The places of all tensors and values, by their keys joined with dots.
 
-    Dictionaries are taken apart, and lists that hold a tensor; other lists are values.
+    Dictionaries, and lists that hold a tensor, are flattened; other lists are values.
 
     Raises:
-        ValueError: Two of them have one name.
+        ValueError: Two entries have one name.
     """
     found: dict[str, Entry] = {}
     for name, place in _places(state_dict, ""):

@@ -1,8 +1,8 @@
-"""Optimizers' state dicts, whose entries are those of the checkpoint.
+"""State dicts of optimizers, with the entries of the checkpoint.
 
-Before its first step an optimizer has no state to load into, and later its state may have other
-entries than the saved one: of a parameter that has had no gradient yet, or a history of another
-length. So the ``"state"`` of an optimizer's state dict follows the names of the checkpoint.
+Before its first step an optimizer has no state to load into, and later its entries may differ from
+the saved ones: for a parameter without a gradient so far, or a history of another length. So the
+``"state"`` of an optimizer's state dict takes the names of the checkpoint.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from flambeau.core.meshes import placed
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices.meshes import placed
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import flattened
 from flambeau.distributed.checkpoint.reading import Checkpoint, sharding_of
 
@@ -27,16 +27,16 @@ def open_optimizers(
 ) -> ExitStack:
     """Give every optimizer's state dict the entries that the checkpoint has for it, in place.
 
-    Entries that are tensors already stay, to be filled; for new ones there are tensors on the meta
-    device, which are to lie as the parameters do.
+    Entries that are tensors are kept, to be filled; new ones are tensors on the meta device with
+    the shardings of the parameters.
 
     Args:
-        states: The state dict, with the state of each object in the object's place.
-        owners: The state dict as it was given. An optimizer among its values knows its parameters.
+        states: The state dict, with each object replaced by its state.
+        owners: The original state dict. An optimizer among its values knows its parameters.
         saved: The checkpoint.
 
     Returns:
-        A stack whose ``close()`` takes the changes back.
+        A stack whose ``close()`` undoes the changes.
     """
     undoing = ExitStack()
     try:
@@ -95,12 +95,12 @@ def _open(found: Any, prefix: str, params: list[Tensor], saved: Checkpoint) -> N
             entries = state.setdefault(keys[key], {})
             if path:
                 _put(entries, path, _place(name, places, param, saved))
-    if not names:  # The report of missing entries names all that the optimizer has.
+    if not names:  # The report of missing entries then lists all entries of the optimizer.
         return
     for key, entries in state.items():
         own = found["state"].get(key)
         if entries and isinstance(own, Mapping):
-            # An entry that the checkpoint lacks stays, to be reported.
+            # An entry that the checkpoint lacks is kept, to be reported.
             entries.update({name: each for name, each in own.items() if name not in entries})
     found["state"] = {key: _with_lists(entries) for key, entries in state.items()}
     found["param_groups"] = _with_lists(groups) if groups else []
@@ -123,7 +123,7 @@ def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _with_lists(tree: Any) -> Any:
-    """The dictionaries that were lists, as lists."""
+    """Dictionaries converted back to lists where they were lists."""
     if not isinstance(tree, dict):
         return tree
     found = {key: _with_lists(each) for key, each in tree.items()}
@@ -132,7 +132,7 @@ def _with_lists(tree: Any) -> Any:
 
 
 def _place(name: str, places: Mapping[str, Any], param: Tensor | None, saved: Checkpoint) -> Any:
-    """A tensor to be filled, or ``None`` in the place of a value."""
+    """A tensor to be filled, or ``None`` for a value."""
     if name in saved.values:
         return None
     if isinstance(places.get(name), Tensor):

@@ -1,4 +1,4 @@
-"""The content of a checkpoint, and tensors made of it where they belong."""
+"""Reading a checkpoint into tensors with their shardings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.io import load as load_file
 from flambeau.checkpoint.parts import Parts, check_part_name
 from flambeau.checkpoint.safetensors_file import second_names
-from flambeau.core.cell import is_abstract
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import flattened
 
 __all__ = ["Checkpoint"]
@@ -26,15 +26,15 @@ _READABLE = (".json", ".safetensors")
 
 
 class Checkpoint:
-    """An open checkpoint, to be used in a ``with`` block.
+    """An open checkpoint, for use in a ``with`` block.
 
     Args:
         path: A folder, an index, a safetensors file, or a file of `flambeau.save` or `torch.save`,
-            of which the whole is read.
+            which is read completely.
 
     Attributes:
-        path: As given.
-        values: Other values than tensors, by name.
+        path: The given path.
+        values: Values other than tensors, by name.
 
     Raises:
         CheckpointError: There is no complete checkpoint, or it is damaged.
@@ -74,15 +74,15 @@ class Checkpoint:
         return [*self._tensors] if self._parts is None else self._parts.names
 
     def first_name(self, name: str) -> str:
-        """The first name of a tensor that has several; of others, its own."""
+        """The first name of a tensor with several names; otherwise its name."""
         return self._tied.get(name, name) if self._parts is None else self._parts.first_name(name)
 
     def error(self, reason: str) -> CheckpointError:
-        """An error that names the checkpoint."""
+        """An error with the name of the checkpoint."""
         return CheckpointError(reason, file=repr(os.fspath(self.path)))
 
     def shape_of(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor; its part is opened for it."""
+        """The shape of a tensor; opens its part."""
         if self._parts is None:
             return tuple(self._tensors[name].shape)
         return self._parts.stored(name).shape
@@ -99,7 +99,7 @@ class Checkpoint:
         return read(tuple(slice(0, n) for n in shape))
 
     def tensor(self, name: str, sharding: Any, dtype: Any = None) -> Tensor:
-        """A tensor where ``sharding`` says; each device's elements are read alone.
+        """A tensor with a sharding; the elements of each device are read separately.
 
         Args:
             name: Its name.
@@ -111,7 +111,7 @@ class Checkpoint:
         known: dict[tuple[tuple[int, int], ...], np.ndarray] = {}
 
         def part(index: Any) -> np.ndarray:
-            # Elements that several devices have are read once.
+            # Elements on several devices are read only once.
             region = tuple(each.indices(n)[:2] for each, n in zip(index, shape, strict=True))
             if region not in known:
                 known[region] = read(tuple(slice(*each) for each in region)).astype(

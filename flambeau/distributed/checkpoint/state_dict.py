@@ -1,7 +1,7 @@
-"""State dicts of models and optimizers by the names of parameters, divided or whole.
+"""State dicts of models and optimizers by parameter name, sharded or whole.
 
-An optimizer's own state dict numbers its parameters. Here they go by name, so that a checkpoint
-fits a model whose parameters are in another order, or divided in another way.
+An optimizer's own state dict numbers its parameters. Here they are keyed by name, so that a
+checkpoint fits a model with another order of parameters, or other shardings.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import PREFIX
 from flambeau.distributed.tensor.spreading import full_tensor, lies
 from flambeau.nn.module import Module
@@ -25,12 +25,12 @@ class StateDictOptions:
     """How state dicts are made and loaded.
 
     Attributes:
-        full_state_dict: Gather each tensor that is divided.
+        full_state_dict: Gather each sharded tensor.
         cpu_offload: Put tensors on the CPU.
-        ignore_frozen_params: Leave out parameters that require no grad.
-        keep_submodule_prefixes: Accepted for PyTorch's sake.
+        ignore_frozen_params: Skip parameters that require no grad.
+        keep_submodule_prefixes: Accepted for compatibility.
         strict: Whether names that are missing or unknown are errors.
-        broadcast_from_rank0: Accepted: each process divides what it has itself.
+        broadcast_from_rank0: Accepted: each process shards its own copy.
         flatten_optimizer_state_dict: Not supported.
         dsd_fqn_modifiers: Accepted for PyTorch's sake.
     """
@@ -61,7 +61,7 @@ def get_model_state_dict(
     """The state dict of ``model``.
 
     Args:
-        model: A model, whose parameters may be divided.
+        model: A model, whose parameters may be sharded.
         submodules: Not supported.
         options: See `StateDictOptions`.
     """
@@ -77,10 +77,10 @@ def get_model_state_dict(
 def set_model_state_dict(
     model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
-    """Load a state dict; each tensor is divided as the one that it replaces.
+    """Load a state dict; each tensor gets the sharding of the one that it replaces.
 
     Returns:
-        The names that were missing and unexpected, as `Module.load_state_dict` gives them.
+        The missing and unexpected names, as from `Module.load_state_dict`.
     """
     strict = options is None or options.strict
     return model.load_state_dict(model_state_dict, strict=strict)
@@ -95,8 +95,8 @@ def get_optimizer_state_dict(
 ) -> dict[str, Any]:
     """The state of optimizers, by the names of the parameters.
 
-    A parameter that has made no step has the state that its first step starts from, if there is
-    one: so a new optimizer's state dict has places that a checkpoint can be loaded into.
+    A parameter before its first step has its initial state, if there is one: so a new optimizer's
+    state dict has entries that a checkpoint can be loaded into.
 
     Args:
         model: The model that has the parameters.
@@ -105,7 +105,7 @@ def get_optimizer_state_dict(
         options: See `StateDictOptions`.
 
     Raises:
-        RuntimeError: A parameter of an optimizer is none of the model's.
+        RuntimeError: A parameter of an optimizer is not in the model.
     """
     _refuse_submodules(submodules)
     options = options or StateDictOptions()
@@ -136,17 +136,17 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Load the state of optimizers from what `get_optimizer_state_dict` gave.
+    """Load the state of optimizers from the result of `get_optimizer_state_dict`.
 
     Args:
         model: The model that has the parameters.
         optimizers: The optimizers, with their parameters in any order.
         optim_state_dict: The state by names.
-        options: With ``strict=False`` states of other parameters are left out.
+        options: With ``strict=False`` states of other parameters are ignored.
 
     Raises:
-        RuntimeError: A parameter of an optimizer is none of the model's, or ``optim_state_dict``
-            has a state of a parameter that no optimizer has. Nothing is loaded then.
+        RuntimeError: A parameter of an optimizer is not in the model, or ``optim_state_dict`` has
+            the state of a parameter that no optimizer has. Nothing is loaded then.
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
@@ -178,9 +178,9 @@ def set_state_dict(
     """Load the state dicts of a model and of its optimizers.
 
     Raises:
-        RuntimeError: The model's state dict does not fit it, a parameter of an optimizer is none
-            of the model's, or ``optim_state_dict`` has a state of a parameter that no optimizer
-            has. Nothing is loaded then.
+        RuntimeError: The model's state dict does not fit it, a parameter of an optimizer is not in
+            the model, or ``optim_state_dict`` has the state of a parameter that no optimizer has.
+            Nothing is loaded then.
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
@@ -224,7 +224,7 @@ def _by_number(optimizer: Any, state_dict: dict[str, Any], names: dict[Any, str]
 
 
 def _first_states(optimizer: Any, by_number: dict[int, str]) -> dict[int, Any]:
-    """The states that parameters start with, by number."""
+    """The initial states of parameters, by number."""
     first = getattr(optimizer, "_first_state", None)
     if first is None:  # An optimizer of another library.
         return {}
@@ -239,7 +239,7 @@ def _numbered(
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None,
 ) -> list[dict[str, Any]]:
-    """The optimizers' own state dicts, whose parameters have numbers, from one by names."""
+    """The optimizers' own state dicts, with numbered parameters, from one keyed by names."""
     group_of = {
         name: group for group in optim_state_dict["param_groups"] for name in group["params"]
     }

@@ -25,29 +25,29 @@ def load(
 ) -> None:
     """Load a checkpoint into the tensors and dictionaries of a state dict.
 
-    Each tensor stays where it lies, and each device's elements are read alone, so the mesh may be
-    another than that of `save`. Keys that the state dict does not have at its first level are not
-    read; below them, every entry of the checkpoint must have a place. A tensor on the meta device
-    gets its elements where `flambeau.shard` has said, and stays the same object: a module of the
-    state dict is filled in place, tied parameters included.
+    Each tensor keeps its sharding, and the elements of each device are read separately, so the mesh
+    may differ from that of `save`. Keys that the state dict does not have at its first level are
+    not read; below them, every entry of the checkpoint must have a place. A tensor on the meta
+    device gets its elements on the devices planned by `flambeau.shard`, and stays the same object:
+    a module of the state dict is filled in place, tied parameters included.
 
-    An optimizer's state dict (a dictionary with ``"state"`` and ``"param_groups"``, wherever it
-    stands) gets the state of the checkpoint's parameters, which a new optimizer has not made yet.
+    An optimizer's state dict (a dictionary with ``"state"`` and ``"param_groups"``, at any level)
+    gets the state of the checkpoint's parameters, which a new optimizer does not have yet.
 
     Args:
-        state_dict: As `save` takes it. Objects with ``load_state_dict`` get their part by it.
+        state_dict: As for `save`. Objects with ``load_state_dict`` are loaded through it.
         checkpoint_id: A folder of `save` or of Hugging Face's libraries; an index or a safetensors
-            file; or a file of `flambeau.save` or `torch.save`, which is read as a whole.
-        storage_reader: A `FileSystemReader`, which names it too.
-        planner: Accepted for PyTorch's sake, like the next two.
+            file; or a file of `flambeau.save` or `torch.save`, which is read completely.
+        storage_reader: A `FileSystemReader`, an alternative to ``checkpoint_id``.
+        planner: Accepted for compatibility, like the next two.
         process_group: See above.
         no_dist: See above.
 
     Raises:
         CheckpointError: There is no complete checkpoint, a part is missing or damaged, or it lacks
-            entries, has entries without a place, or tensors of other shapes. The message names all
-            of these; nothing is changed then. Only a failure while elements are read, as of a
-            disk, leaves tensors loaded and others not.
+            entries, has entries without a place, or tensors of other shapes. The message lists all
+            problems; nothing is changed then. Only a failure while elements are read, such as a
+            disk error, leaves some tensors loaded and others not.
         ValueError: No path is given, or two entries have one name.
         OSError: The file cannot be read: ``FileNotFoundError`` if there is none.
     """

@@ -14,8 +14,8 @@ from jax.experimental import multihost_utils
 
 from flambeau.checkpoint.elements import at_one_moment
 from flambeau.checkpoint.safetensors_file import checked, second_names
-from flambeau.core import spanning
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices import spanning
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.filesystem import path_of
 from flambeau.distributed.checkpoint.flattening import flattened
 from flambeau.distributed.checkpoint.stateful import with_state_dicts
@@ -38,26 +38,26 @@ def save(
 
     The folder holds safetensors files and ``model.safetensors.index.json``, as Hugging Face's
     libraries write and read them, with the keys of nested dictionaries joined by dots; and a file
-    of PyTorch's for what is no tensor. Tensors that one process has, on however many devices, lie
-    there as a whole. A checkpoint that the folder holds already stays until the new one is
-    complete, and is then deleted.
+    in PyTorch's format for values other than tensors. A tensor held by one process, on any number
+    of devices, is stored as a whole. A previous checkpoint in the folder is kept until the new one
+    is complete, and then deleted.
 
     Args:
         state_dict: Tensors and values in nested dictionaries; at its first level also modules,
-            optimizers and whatever else has ``state_dict`` and ``load_state_dict``. On several
-            processes, all call with the same keys.
-        checkpoint_id: The folder, which all processes see; made where it is missing.
-        storage_writer: A `FileSystemWriter`, which names the folder too.
-        planner: Accepted for PyTorch's sake, like the next three.
+            optimizers and other objects with ``state_dict`` and ``load_state_dict``. All processes
+            must pass the same keys.
+        checkpoint_id: The folder, shared by all processes; created if it is missing.
+        storage_writer: A `FileSystemWriter`, an alternative to ``checkpoint_id``.
+        planner: Accepted for compatibility, like the next three.
         process_group: See above.
         no_dist: See above.
         use_collectives: See above.
 
     Raises:
-        ValueError: No folder is named, or two entries have one name.
-        TypeError: A tensor is of a dtype that safetensors files do not have, or sparse.
+        ValueError: No folder is given, or two entries have one name.
+        TypeError: A tensor has a dtype that safetensors files lack, or is sparse.
         NotImplementedError: A tensor is on the meta device.
-        OSError: The operating system refuses. The folder's checkpoint is as before.
+        OSError: The operating system reports an error. The folder's checkpoint is unchanged.
         CheckpointError: Another process could not write its part.
 
     >>> import tempfile
@@ -87,24 +87,24 @@ def async_save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Future[None]:
-    """As `save`, while the program goes on; the state at the call is written.
+    """`save` in the background, with the state at the time of the call.
 
-    The elements stay in the memory of their devices until they are written, beside those that
-    later steps make. Python ends only when all is written.
+    The elements stay in the memory of their devices until they are written, in addition to those of
+    later steps. Python ends only after the write.
 
     Args:
-        state_dict: See `save`, and there for all others.
+        state_dict: See `save`, like all arguments of the same name.
         checkpoint_id: See `save`.
         storage_writer: See `save`.
         planner: See `save`.
         process_group: See `save`.
-        async_checkpointer_type: Accepted for PyTorch's sake, like the next.
+        async_checkpointer_type: Accepted for compatibility, like the next.
         async_stager: See above.
         no_dist: See `save`.
         use_collectives: See `save`.
 
     Returns:
-        A future; its ``result()`` waits, and raises what `save` would.
+        A future; its ``result()`` waits, and raises the errors of `save`.
     """
     folder = path_of(checkpoint_id, storage_writer, "async_save()")
     snapshot = _snapshot(state_dict)

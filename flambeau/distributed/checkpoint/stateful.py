@@ -14,10 +14,10 @@ def is_stateful(value: Any) -> bool:
 
 
 def with_state_dicts(state_dict: MutableMapping[str, Any]) -> dict[str, Any]:
-    """The state dict with the state of each object in the object's place.
+    """The state dict with each object replaced by its state.
 
     Raises:
-        TypeError: ``state_dict`` is no dictionary.
+        TypeError: ``state_dict`` is not a dictionary.
     """
     if not isinstance(state_dict, MutableMapping):
         raise TypeError(

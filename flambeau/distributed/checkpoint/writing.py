@@ -1,9 +1,9 @@
-"""Writing a checkpoint: each process its parts, then one of them the index that makes it count.
+"""Writing a checkpoint: each process its parts, then one of them the index that commits it.
 
-Parts have names that no earlier checkpoint in the folder has, and nothing refers to them until the
-index is put in the place of the one before, at once. So whenever a process is killed, the index
-names the parts of the last complete checkpoint. Processes learn of each other's end by files beside
-the parts, since a background thread must not start a program that all processes take part in.
+Parts have names that no earlier checkpoint in the folder uses, and nothing refers to them until the
+index is replaced atomically. So whenever a process is killed, the index lists the parts of the last
+complete checkpoint. Processes signal their end by files in the folder, since a background thread
+must not start a program that spans all processes.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ __all__ = ["Snapshot", "write"]
 #: Seconds for which a process waits for the others to write their parts.
 PATIENCE = 1800.0
 _OURS = re.compile(r"(?:model-|values-|\.)[0-9a-f]{16}[-.].*(?:safetensors|pt|done|failed)")
-# The files that are written through temporary ones.
+# The files that are written through temporary files.
 _THROUGH_TEMPORARIES = (
     rf"values-[0-9a-f]{{16}}[.]pt|[.][0-9a-f]{{16}}-\d+[.](?:done|failed)|{re.escape(INDEX)}"
 )
-# One save after another, so that none deletes the parts that another is writing.
+# One save at a time, so that none deletes the parts that another is writing.
 _turn = threading.Lock()
 
 
 class Snapshot(NamedTuple):
-    """The state to be written, as it was at one moment.
+    """A consistent snapshot of the state to write.
 
     Attributes:
         arrays: The elements of tensors by name.
         tied: For each further name of a tensor, the name in ``arrays``.
-        values: Other values than tensors, by name.
+        values: Values other than tensors, by name.
         token: Distinguishes the checkpoint from all others, and is the same on all processes.
     """
 
@@ -59,8 +59,8 @@ def write(snapshot: Snapshot, folder: Path) -> None:
     """Write a checkpoint, and wait until all processes have.
 
     Raises:
-        OSError: The operating system refuses.
-        CheckpointError: Another process has failed, or does not come.
+        OSError: The operating system reports an error.
+        CheckpointError: Another process has failed, or has not finished in time.
     """
     mine, processes = jax.process_index(), jax.process_count()
     parts = divided(snapshot.arrays, processes)
@@ -79,7 +79,7 @@ def write(snapshot: Snapshot, folder: Path) -> None:
                 _force_folder(folder)
                 _write_index(folder, snapshot, parts, names)
         except BaseException as error:
-            # After the index has been replaced, only forcing it to the disk can fail.
+            # After the index is replaced, only forcing it to the disk can fail.
             for part, name in zip(parts, names, strict=True):
                 if part.process == mine and not _is_current(folder, snapshot.token):
                     (folder / name).unlink(missing_ok=True)
@@ -94,11 +94,11 @@ def write(snapshot: Snapshot, folder: Path) -> None:
 
 
 def _write_part(path: Path, part: Part, arrays: dict[str, jax.Array]) -> None:
-    # The largest elements first: then all of them are aligned.
+    # The largest dtypes first: then all elements are aligned.
     boxes = sorted(part.boxes, key=lambda box: -arrays[box.name].dtype.itemsize)
     facts = {box.key: (arrays[box.name].dtype, box.shape) for box in boxes}
     with open(path, "xb") as file:
-        # Hugging Face's readers ask for the text.
+        # Hugging Face's readers require this text.
         file.write(header_bytes(facts, {"format": "pt"}))
         for box in boxes:
             elements = _elements(arrays[box.name], box)
@@ -108,7 +108,7 @@ def _write_part(path: Path, part: Part, arrays: dict[str, jax.Array]) -> None:
 
 
 def _elements(array: jax.Array, box: Box) -> np.ndarray:
-    """The elements of a box, brought together from this process's devices."""
+    """The elements of a box, collected from this process's devices."""
     shards = [(region_of(each.index, array.shape), each) for each in array.addressable_shards]
     ends = [a + n for a, n in zip(box.start, box.shape, strict=True)]
     for region, shard in shards:

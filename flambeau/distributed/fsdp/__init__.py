@@ -1,4 +1,4 @@
-"""Parameters, gradients and the optimizer's state divided over the devices that share a batch."""
+"""Parameters, gradients and optimizer state sharded over the devices that share a batch."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ __all__ = [
     "UnshardHandle", "fully_shard",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

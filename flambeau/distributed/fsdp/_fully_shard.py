@@ -1,8 +1,8 @@
-"""Parameters, gradients and the optimizer's state divided over the devices that share a batch.
+"""Parameters, gradients and optimizer state sharded over the devices that share a batch.
 
-A parameter lies in parts; where a layer computes with it, XLA gathers it and lets it go again,
-since the activations around the layer are divided by the batch. XLA gathers an array once for all
-that compute with it, so backward gets each parameter through a barrier.
+A parameter is sharded. Since activations are sharded along the batch, XLA gathers a parameter for
+each layer that uses it, and frees it again. XLA would gather an array only once for all uses, so
+backward reads each parameter through a barrier.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import jax
 
-from flambeau.core.modes import modes
-from flambeau.core.packing import Hooks
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import modes
+from flambeau.core.tape.packing import Hooks
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.modules import distribute, members
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """Accepted in its default form only; `flambeau.autocast` computes in lower precision."""
+    """Accepted only in its default form; use `flambeau.autocast` for lower precision."""
 
     param_dtype: Any = None
     reduce_dtype: Any = None
@@ -48,27 +48,27 @@ class OffloadPolicy:
 
 @dataclasses.dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parameters in the host's memory between steps, which `fully_shard` refuses."""
+    """Parameters in host memory between steps, which `fully_shard` refuses."""
 
     pin_memory: bool = True
 
 
 class UnshardHandle:
-    """The handle that `FSDPModule.unshard` gives: there is nothing to wait for."""
+    """The handle returned by `FSDPModule.unshard`: there is nothing to wait for."""
 
     def wait(self) -> None:
         """Return at once."""
 
 
 class FSDPModule:
-    """The methods that `fully_shard` adds to a module: hints when to communicate; XLA decides."""
+    """The methods that `fully_shard` adds to a module: hints for communication; XLA decides."""
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Accepted: layers gather their parameters themselves."""
+        """Accepted: layers gather their parameters automatically."""
         return UnshardHandle() if async_op else None
 
     def reshard(self) -> None:
-        """Accepted: parameters always lie in parts."""
+        """Accepted: parameters are always sharded."""
 
     def _accept(self, *args: Any, **kwargs: Any) -> None:
         """Accepted: XLA decides when devices communicate."""
@@ -88,29 +88,29 @@ def fully_shard(
     offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Parameter] | None = None,
 ) -> Any:
-    """Divide a module's parameters over the devices that share its batches.
+    """Shard a module's parameters over the devices that share its batches.
 
-    Parameters stay the same objects; gradients and the optimizer's state lie as they do. A
-    parameter is cut along its first dimension that the devices divide and nothing cuts yet, and
-    copied to all devices if there is none. Buffers are copied.
+    Parameters stay the same objects; gradients and optimizer state have their shardings. A
+    parameter is sharded along its first dimension that the devices divide and that is not sharded
+    yet, and replicated if there is none. Buffers are replicated.
 
     Args:
         module: The module, whose inputs and outputs begin with the dimension of the batch.
-        mesh: The devices: one dimension, or two, of which the second cuts parameters and the first
-            copies them. By default all devices.
+        mesh: The devices: one dimension, or two, of which the second shards parameters and the
+            first replicates them. By default all devices.
         reshard_after_forward: ``False`` lets compiled steps keep parameters gathered from forward
             to backward: half of the communication, for the memory of the whole module.
-        shard_placement_fn: Gives the dimension along which to cut a parameter, as ``Shard(dim)``,
-            or ``None`` for the default.
+        shard_placement_fn: Returns the dimension along which to shard a parameter, as
+            ``Shard(dim)``, or ``None`` for the default.
         mp_policy: The default one.
         offload_policy: None, or `OffloadPolicy`.
-        ignored_params: Parameters that are copied to all devices.
+        ignored_params: Parameters that are replicated on all devices.
 
     Returns:
-        ``module``, which now is an `FSDPModule` too.
+        ``module``, which is now an `FSDPModule` too.
 
     Raises:
-        NotImplementedError: A policy asks for another precision, or for another memory.
+        NotImplementedError: A policy requests another precision, or other memory.
     """
     if mp_policy != MixedPrecisionPolicy():
         raise NotImplementedError(
@@ -130,7 +130,7 @@ def fully_shard(
         whole = [Replicate()] * (devices.ndim - 1)
         distribute(tensor, devices, [*whole, chosen], name)
         if cuts and tensor.requires_grad:
-            # A gradient arrives whole or in parts, as XLA finds it.
+            # A gradient arrives sharded or not, as XLA chooses.
             tensor.register_hook(functools.partial(_lying_as, tensor))
     _divide_activations(module, devices)
     if reshard_after_forward is not False:
@@ -142,7 +142,7 @@ def fully_shard(
 
 
 def _is_cut(tensor: Any, mesh: DeviceMesh) -> bool:
-    """Whether a dimension of ``mesh`` cuts a tensor already."""
+    """Whether a dimension of ``mesh`` shards a tensor already."""
     found = lies(tensor)
     if found is None or found.mesh != mesh.jax():
         return False
@@ -166,7 +166,7 @@ def _lying_as(parameter: Any, gradient: Any) -> Any:
 
 
 def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
-    """Divide the inputs of the module, and the outputs of its layers, along the batch."""
+    """Shard the inputs of the module, and the outputs of its layers, along the batch."""
     module.register_forward_pre_hook(
         lambda _, args, kwargs: (divided(args, mesh), divided(kwargs, mesh)), with_kwargs=True
     )
@@ -176,7 +176,7 @@ def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
 
 
 def _gather_again(module: Module) -> None:
-    """Let the backward of compiled steps gather parameters itself, so that none stays gathered."""
+    """Make the backward of compiled steps gather parameters again, so that none stays gathered."""
     outer: list[Hooks | None] = []
 
     def enter(*_: Any) -> None:
@@ -193,7 +193,7 @@ def _gather_again(module: Module) -> None:
 
 
 def _behind_a_barrier(saved: Any) -> Any:
-    """A tensor that forward has saved; XLA gathers it for backward alone if it is a parameter."""
+    """A tensor saved by forward; if it is a parameter, XLA gathers it again for backward."""
     if isinstance(saved, Parameter):
         return Tensor._wrap(jax.lax.optimization_barrier(saved._read()))
     return saved if isinstance(saved, Tensor) else Tensor._wrap(saved)

@@ -10,7 +10,7 @@ __all__ = ["BackwardPrefetch", "CPUOffload", "MixedPrecision", "ShardingStrategy
 
 
 class ShardingStrategy(enum.Enum):
-    """The parameters that `FullyShardedDataParallel` divides: all, or none."""
+    """The parameters that `FullyShardedDataParallel` shards: all, or none."""
 
     FULL_SHARD = enum.auto()
     SHARD_GRAD_OP = enum.auto()
@@ -20,7 +20,7 @@ class ShardingStrategy(enum.Enum):
 
 
 class BackwardPrefetch(enum.Enum):
-    """When parameters are gathered for backward: XLA decides it."""
+    """The time at which parameters are gathered for backward: XLA decides."""
 
     BACKWARD_PRE = enum.auto()
     BACKWARD_POST = enum.auto()
@@ -30,7 +30,7 @@ class BackwardPrefetch(enum.Enum):
 class MixedPrecision:
     """The dtypes of parameters, gradients and buffers, which `FullyShardedDataParallel` refuses.
 
-    `flambeau.autocast` chooses the dtypes of operators.
+    Use `flambeau.autocast` to choose the dtypes of operators.
     """
 
     param_dtype: Any = None

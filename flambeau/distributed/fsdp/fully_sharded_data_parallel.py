@@ -1,4 +1,4 @@
-"""A module that wraps another one, whose parameters are divided: PyTorch's older interface."""
+"""A module that wraps another one with sharded parameters: PyTorch's older interface."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ __all__ = [
     "ShardingStrategy",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class FullyShardedDataParallel(Module):
-    """A module whose parameters are divided by `fully_shard`.
+    """A module whose parameters are sharded by `fully_shard`.
 
     Args:
         module: The module.
-        process_group: Accepted for PyTorch's sake, like all that is not named here.
-        sharding_strategy: ``NO_SHARD`` copies all parameters to all devices; the others divide
-            them, hybrid ones along the second dimension of the mesh.
+        process_group: Accepted for compatibility, like all arguments that are not listed here.
+        sharding_strategy: ``NO_SHARD`` replicates all parameters; the others shard them, hybrid
+            ones along the second dimension of the mesh.
         device_mesh: See `fully_shard`.
         **options: See ``process_group``. With ``sync_module_states=True`` all processes get the
             parameters and buffers of process 0.
 
     Raises:
-        NotImplementedError: Another precision or another memory is asked for.
+        NotImplementedError: Another precision or other memory is requested.
         ValueError: A hybrid strategy without a mesh of two dimensions.
     """
 
@@ -89,18 +89,18 @@ class FullyShardedDataParallel(Module):
         return self._fsdp_wrapped_module(*args, **kwargs)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's own state dict, by its own keys; the tensors are divided as they are."""
+        """The module's own state dict, with its own keys and the present shardings."""
         return self._fsdp_wrapped_module.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        """Load the module's own state dict; each tensor is divided as the one that it replaces."""
+        """Load the module's own state dict; each tensor keeps the sharding of its predecessor."""
         return self._fsdp_wrapped_module.load_state_dict(state_dict, strict, assign)
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scale the gradients so that their common norm is at most ``max_norm``."""
+        """Scale the gradients so that their total norm is at most ``max_norm``."""
         return clip_grad_norm_([*self.parameters()], max_norm, norm_type)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """A block as any other: gradients add up, and XLA decides when devices communicate."""
+        """No effect: gradients accumulate, and XLA decides when devices communicate."""
         yield

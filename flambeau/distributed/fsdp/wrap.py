@@ -1,7 +1,7 @@
-"""Rules for the modules inside of a model that are divided by themselves.
+"""Rules that select the modules inside a model to shard separately.
 
-Here each parameter is gathered where it is used, so a rule changes nothing: these functions and
-classes are for programs that name them.
+Here each parameter is gathered at each use, so a rule has no effect: these functions and classes
+are for programs that use them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class ModuleWrapPolicy:
-    """Names modules by their classes.
+    """Selects modules by class.
 
     Args:
         module_classes: The classes.
@@ -34,10 +34,10 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """Names modules by a function.
+    """Selects modules by a function.
 
     Args:
-        lambda_fn: Takes a module; true, or options for it, if the module is named.
+        lambda_fn: Takes a module; returns true, or options, to select it.
     """
 
     def __init__(self, lambda_fn: Callable[[Module], Any]) -> None:
@@ -55,7 +55,7 @@ def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
 def lambda_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]
 ) -> bool:
-    """The answer of ``lambda_fn`` for ``module``; true while modules are looked for."""
+    """The result of ``lambda_fn`` for ``module``; true while modules are searched."""
     return recurse or lambda_fn(module)
 
 
@@ -65,7 +65,7 @@ def transformer_auto_wrap_policy(
     nonwrapped_numel: int,
     transformer_layer_cls: set[type[Module]],
 ) -> bool:
-    """Whether ``module`` is of one of the classes; true while modules are looked for."""
+    """Whether ``module`` has one of the classes; true while modules are searched."""
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -77,15 +77,15 @@ def size_based_auto_wrap_policy(
     force_leaf_modules: set[type[Module]] | None = None,
     exclude_wrap_modules: set[type[Module]] | None = None,
 ) -> bool:
-    """Whether ``module`` has at least ``min_num_params`` elements that no other one has taken.
+    """Whether ``module`` has at least ``min_num_params`` elements that no other module has taken.
 
     Args:
         module: The module.
-        recurse: Whether modules inside of it are asked about.
+        recurse: Whether submodules are searched.
         nonwrapped_numel: The number of these elements.
-        min_num_params: The least number.
-        force_leaf_modules: Classes whose submodules are not asked about; attention by default.
-        exclude_wrap_modules: Classes that are never named; lists and dictionaries by default.
+        min_num_params: The minimum number.
+        force_leaf_modules: Classes whose submodules are not searched; attention by default.
+        exclude_wrap_modules: Classes that are never selected; lists and dictionaries by default.
     """
     from flambeau.nn import ModuleDict, ModuleList, MultiheadAttention
 
@@ -99,7 +99,7 @@ def size_based_auto_wrap_policy(
 
 @contextlib.contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
-    """A block in which `wrap` divides modules by ``wrapper_cls``."""
+    """A block in which `wrap` shards modules by ``wrapper_cls``."""
     _wrappers.append((wrapper_cls, wrapper_kwargs))
     try:
         yield
@@ -108,7 +108,7 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """``module`` divided as the block of `enable_wrap` says; outside of one, the module itself."""
+    """``module`` sharded by the enclosing `enable_wrap`; without one, the module itself."""
     if not _wrappers:
         return module
     wrapper, options = _wrappers[-1]

@@ -1,4 +1,4 @@
-"""Which part of a divided tensor a process has, by the private name that packages import."""
+"""The local part of a sharded tensor, under the private name that packages import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def compute_local_shape_and_global_offset(
     placements: Sequence[Placement],
     skip_offset: bool = False,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape of the part that this process's first device has, and where it begins.
+    """The shape and the offset of the part on this process's first device.
 
     Args:
-        global_shape: The shape of the whole.
+        global_shape: The shape of the whole tensor.
         mesh: A mesh of devices.
-        placements: One for each dimension of the mesh. Where two cut the same dimension of the
-            tensor, the later one cuts the part that the earlier one leaves.
-        skip_offset: Give an empty tuple in the place of the offset.
+        placements: One for each dimension of the mesh. If two shard the same dimension of the
+            tensor, the later one splits the part of the earlier one.
+        skip_offset: Return an empty tuple as offset.
 
     >>> from flambeau.distributed import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1,))

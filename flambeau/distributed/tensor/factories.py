@@ -8,7 +8,8 @@ from typing import Any
 from flambeau.distributed.device_mesh import as_mesh
 from flambeau.distributed.tensor.placements import Placement, sharding_of
 from flambeau.distributed.tensor.spreading import put
-from flambeau.ops import creation, sampling
+from flambeau.ops.draws import sampling
+from flambeau.ops.factories import creation
 
 __all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
 
@@ -55,7 +56,7 @@ def empty(
     placements: Sequence[Placement] | None = None,
     **options: Any,
 ) -> Any:
-    """A tensor on a mesh, to be filled; see `distribute_tensor`."""
+    """A tensor on a mesh with arbitrary elements; see `distribute_tensor`."""
     return _create(creation.empty, size, device_mesh, placements, requires_grad, options)
 
 
@@ -80,7 +81,7 @@ def rand(
     placements: Sequence[Placement] | None = None,
     **options: Any,
 ) -> Any:
-    """Uniform random numbers on a mesh, the same on any; see `distribute_tensor`."""
+    """Uniform random numbers on a mesh, equal for every mesh; see `distribute_tensor`."""
     return _create(sampling.rand, size, device_mesh, placements, requires_grad, options)
 
 
@@ -91,5 +92,5 @@ def randn(
     placements: Sequence[Placement] | None = None,
     **options: Any,
 ) -> Any:
-    """Normal random numbers on a mesh, the same on any; see `distribute_tensor`."""
+    """Normal random numbers on a mesh, equal for every mesh; see `distribute_tensor`."""
     return _create(sampling.randn, size, device_mesh, placements, requires_grad, options)

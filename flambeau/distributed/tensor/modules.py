@@ -1,4 +1,4 @@
-"""Modules whose parameters and buffers lie on a mesh."""
+"""Modules whose parameters and buffers are on a mesh."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def members(module: Module, recurse: bool = True) -> Iterator[tuple[str, Any]]:
 
 
 def replicate(module: Module, mesh: DeviceMesh, recurse: bool = True) -> None:
-    """Copy the tensors that are not on a mesh yet to all devices."""
+    """Replicate the tensors that are not on a mesh yet on all devices."""
     for name, tensor in members(module, recurse):
         if not isinstance(tensor, DTensor):
             place(tensor, sharding_of(mesh, None, tensor.shape, name=name))
 
 
 def distribute(tensor: Any, mesh: DeviceMesh, placements: Any, name: str = "the tensor") -> None:
-    """Move a parameter or buffer itself to a mesh."""
+    """Move a parameter or buffer to a mesh, in place."""
     place(tensor, sharding_of(mesh, placements, tensor.shape, before=lies(tensor), name=name))
 
 
@@ -55,9 +55,11 @@ def distribute_module(
         module: The module; its parameters stay the same objects.
         device_mesh: The mesh; by default all devices.
         partition_fn: Called with the name, the module and the mesh for each module of the tree;
-            what it leaves on one device is copied to all.
-        input_fn: Called with the module, the inputs and the mesh before ``forward``; gives inputs.
-        output_fn: Called with the module, the outputs and the mesh after it; gives outputs.
+            tensors that it leaves on one device are replicated.
+        input_fn: Called with the module, the inputs and the mesh before ``forward``; returns
+            inputs.
+        output_fn: Called with the module, the outputs and the mesh after ``forward``; returns
+            outputs.
 
     Returns:
         ``module``.

@@ -1,4 +1,4 @@
-"""The part of a tensor that a process has, where a mesh spans several, and gradients through it."""
+"""The local part of a tensor on a mesh over several processes, and gradients through it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core import meshes, tape
-from flambeau.core.donation import copied, put
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
+from flambeau.core.devices import meshes
+from flambeau.core.devices.donation import copied, put
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import nodes as tape
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor.placements import Partial, Placement, Shard, sharding_of
 
@@ -19,13 +20,13 @@ __all__: list[str] = []
 
 
 def first_device(array: Any) -> Any:
-    """The first of this process's devices that an array lies on."""
+    """The first of this process's devices that hold an array."""
     here = array.sharding.addressable_devices
     return next(each for each in meshes.devices_of(array) if each in here)
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """The part on this process's first device. A gradient flows back."""
+    """The part on this process's first device; differentiable."""
     array = tensor._read()
     device = first_device(array)
     part = next(each.data for each in array.addressable_shards if each.device == device)
@@ -46,8 +47,8 @@ class _ToLocalBackward(tape.Node):
         """See `Node.pull`.
 
         Raises:
-            NotImplementedError: A device of this process has the part that another process has
-                taken, or the gradient is to have a gradient.
+            NotImplementedError: A device of this process has the part that another process took, or
+                a second derivative is requested.
         """
         _check_order(as_tensors, "to_local()")
         (cotangent,) = cotangents
@@ -75,7 +76,7 @@ class _ToLocalBackward(tape.Node):
 
 
 def of_own_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Tensor:
-    """The tensor of which each device has the part that its process gives. A gradient flows back.
+    """The tensor composed of the parts that each process passes; differentiable.
 
     Raises:
         NotImplementedError: A placement is `Partial`.
@@ -99,7 +100,7 @@ def of_own_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]
 
 
 class _FromLocalBackward(tape.Node):
-    """The sum of the cotangents of all parts that the process has given."""
+    """The sum of the cotangents of all parts that the process passed."""
 
     __slots__ = ("origin", "sharding")
 
@@ -107,7 +108,7 @@ class _FromLocalBackward(tape.Node):
         """See `Node.pull`.
 
         Raises:
-            NotImplementedError: The gradient is to have a gradient.
+            NotImplementedError: A second derivative is requested.
         """
         _check_order(as_tensors, "DTensor.from_local()")
         (cotangent,) = cotangents

@@ -1,4 +1,4 @@
-"""Placements under PyTorch's name of their module."""
+"""Placements under the name of PyTorch's module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class _StridedShard(Placement):
-    """A dimension that is cut into parts, each of which is divided; nothing is placed so here.
+    """A dimension sharded in strides, which is not supported here.
 
     Raises:
         NotImplementedError: Always.

@@ -1,4 +1,4 @@
-"""Placements: the division of a tensor along each dimension of a mesh, and JAX's name for it."""
+"""Placements: the sharding of a tensor along each dimension of a mesh, and JAX's equivalent."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """The division of a tensor along one dimension of a mesh."""
+    """The sharding of a tensor along one dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it is cut, along ``dim`` if that is given."""
+        """Whether it is sharded, along ``dim`` if given."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether all devices have the whole."""
+        """Whether all devices have the whole tensor."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the devices' values are still to be reduced, by ``reduce_op`` if given."""
+        """Whether the devices' values must still be reduced, by ``reduce_op`` if given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """The tensor is cut into equal parts, one for each device.
+    """The tensor is split into equal parts, one for each device.
 
     Args:
-        dim: The dimension of the tensor that is cut.
+        dim: The dimension of the tensor to split.
 
     >>> Shard(0)
     Shard(dim=0)
@@ -47,12 +47,12 @@ class Shard(Placement):
     def local_shard_size_and_offset(
         curr_local_size: int, num_chunks: int, rank: int
     ) -> tuple[int, int]:
-        """The number of ``curr_local_size`` elements in the chunk ``rank``, and its first one.
+        """The size of the chunk ``rank`` of ``curr_local_size`` elements, and its offset.
 
         Args:
             curr_local_size: The size of the dimension.
-            num_chunks: Into how many chunks it is cut, the last ones perhaps smaller.
-            rank: The number of the chunk.
+            num_chunks: The number of chunks; the last ones may be smaller.
+            rank: The index of the chunk.
 
         >>> Shard.local_shard_size_and_offset(5, 3, 2)
         (1, 4)
@@ -71,8 +71,7 @@ class Replicate(Placement):
 class Partial(Placement):
     """Each device has a summand of the tensor.
 
-    XLA adds such summands up where they arise, so no tensor stays like this; `DTensor.from_local`
-    takes it.
+    XLA sums such values at once, so no tensor has this placement; `DTensor.from_local` accepts it.
 
     Args:
         reduce_op: ``"sum"`` or ``"avg"``.
@@ -93,10 +92,10 @@ def sharding_of(
 
     Args:
         mesh: A mesh, or a slice of one.
-        placements: One for each dimension of ``mesh``; by default the whole on each device.
+        placements: One for each dimension of ``mesh``; by default `Replicate`.
         shape: The tensor's shape.
-        before: The sharding that the tensor has. Along dimensions that a slice leaves out, it stays
-            divided as it was.
+        before: The present sharding of the tensor, which is kept along dimensions that are not in
+            the slice.
         name: The name of the tensor in messages.
 
     Raises:
@@ -120,7 +119,7 @@ def sharding_of(
 
 
 def spec_of(axes: Sequence[Sequence[str]]) -> PartitionSpec:
-    """JAX's specification of the mesh's axes that cut each dimension."""
+    """JAX's PartitionSpec: the mesh axes that shard each dimension."""
     parts = [tuple(e) if len(e) > 1 else (e[0] if e else None) for e in axes]
     while parts and parts[-1] is None:
         parts.pop()
@@ -136,7 +135,7 @@ def placements_of(sharding: NamedSharding) -> tuple[Placement, ...]:
 
 
 def _dims(spec: Any) -> dict[str, int]:
-    """The dimension of the tensor that each axis of the mesh cuts."""
+    """The dimension of the tensor that each axis of the mesh shards."""
     found = {}
     for dim, part in enumerate(spec):
         for axis in (part,) if isinstance(part, str) else part or ():
@@ -172,10 +171,10 @@ def _dim_of(placement: Placement, ndim: int, name: str) -> int | None:
 
 
 def check_division(mesh: Any, axes: Sequence[Sequence[str]], shape: Any, name: str) -> None:
-    """Fail unless the devices divide the sizes that they cut.
+    """Fail unless the devices divide the sizes that they shard.
 
     Raises:
-        ValueError: A size is not divisible; the message says what would be.
+        ValueError: A size is not divisible; the message suggests a size.
     """
     for dim, (size, cut) in enumerate(zip(shape, axes, strict=True)):
         count = math.prod(mesh.shape[axis] for axis in cut)

@@ -1,4 +1,4 @@
-"""Tensors on several devices: how they come there, and what they then can be asked."""
+"""Tensors on several devices: placing them, and their additional methods."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import jax
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from flambeau.core import meshes, spanning, tape, world
-from flambeau.core.dispatch import run
-from flambeau.core.dual import tangent_of
-from flambeau.core.inside import capture
-from flambeau.core.jax_private import ArrayImpl
-from flambeau.core.kernel import Kernel
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.tensor_class import TensorMeta
+from flambeau.core.devices import meshes, spanning
+from flambeau.core.kernels.kernel import Kernel
+from flambeau.core.operators.dispatch import run
+from flambeau.core.support import world
+from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.support.modes import modes
+from flambeau.core.tape import nodes as tape
+from flambeau.core.values.dual import tangent_of
+from flambeau.core.values.inside import capture
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.tensor_class import TensorMeta
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.parts import first_device, of_own_parts, own_part
 from flambeau.distributed.tensor.placements import (
@@ -30,7 +32,7 @@ from flambeau.distributed.tensor.placements import (
     placements_of,
     sharding_of,
 )
-from flambeau.ops.shape import cat
+from flambeau.ops.shapes.shape import cat
 
 __all__ = ["DTensor", "distribute_tensor"]
 
@@ -58,8 +60,8 @@ class _DTensorMeta(TensorMeta):
 class DTensor(Tensor, metaclass=_DTensorMeta):
     """A tensor whose elements are on the devices of a mesh.
 
-    It is no class of its own: every tensor that lies on a mesh counts as one, parameters included,
-    and has `placements`, `device_mesh`, `redistribute`, `full_tensor` and `to_local`.
+    It is not a separate class: every tensor on a mesh, including parameters, is an instance, and
+    has `placements`, `device_mesh`, `redistribute`, `full_tensor` and `to_local`.
 
     >>> import flambeau
     >>> from flambeau.distributed.device_mesh import init_device_mesh
@@ -88,21 +90,21 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
         stride: Any = None,
         grad_placements: Any = None,
     ) -> Any:
-        """The tensor of which each device of a mesh has ``local_tensor`` as its part.
+        """The tensor whose part on each device of a mesh is ``local_tensor``.
 
-        One process speaks for all its devices, so their parts are equal: along a dimension with
-        `Shard`, the parts follow each other; with `Partial`, they are added up. Of a mesh over
-        several processes, each gives the part of its devices.
+        One process passes the part for all its devices, so their parts are equal: along a dimension
+        with `Shard`, the parts are concatenated; with `Partial`, they are summed. On a mesh over
+        several processes, each passes the part of its devices.
 
         Args:
             local_tensor: The part.
             device_mesh: The mesh; by default all devices.
             placements: One for each dimension of the mesh; by default `Replicate`.
-            run_check: Accepted for PyTorch's sake, like ``shape``, ``stride`` and
+            run_check: Accepted for compatibility, like ``shape``, ``stride`` and
                 ``grad_placements``.
 
         Raises:
-            NotImplementedError: Of a mesh over several processes, a placement is `Partial`.
+            NotImplementedError: A placement is `Partial` on a mesh over several processes.
         """
         mesh = as_mesh(device_mesh)
         whole: Any = local_tensor
@@ -132,12 +134,13 @@ def distribute_tensor(
         tensor: A leaf, on one device, on a mesh or on the meta device.
         device_mesh: A `DeviceMesh`, a slice of one, or JAX's mesh; by default all devices.
         placements: One for each dimension of the mesh; by default `Replicate`.
-        src_data_rank: Accepted for PyTorch's sake: one process speaks for all its devices.
+        src_data_rank: Accepted for compatibility: one process passes the tensor for all its
+            devices.
 
     Raises:
-        RuntimeError: ``tensor`` is no leaf, or a placement is `Partial`.
-        ValueError: The placements do not fit, or a size is not divisible by the devices that cut
-            it.
+        RuntimeError: ``tensor`` is not a leaf, or a placement is `Partial`.
+        ValueError: The placements do not fit, or a size is not divisible by the number of devices
+            that shard it.
 
     >>> import flambeau
     >>> from flambeau.distributed.device_mesh import init_device_mesh
@@ -157,7 +160,7 @@ def distribute_tensor(
 
 
 def put(tensor: Tensor, sharding: Any) -> Any:
-    """``tensor`` as JAX's sharding divides it; gradients flow back to where it was."""
+    """``tensor`` with a JAX sharding; gradients flow back to its former devices."""
     inside = modes.trace is not None or capture() is not None
     if inside or isinstance(tensor._cell.array, Tracer):
         return run(_constraint(sharding), (tensor,))
@@ -175,7 +178,7 @@ def put(tensor: Tensor, sharding: Any) -> Any:
 
 
 class _RedistributeBackward(tape.Node):
-    """Sends the cotangent back to where the input lies."""
+    """Moves the cotangent back to the sharding of the input."""
 
     __slots__ = ("origin",)
 
@@ -196,7 +199,7 @@ def _constrained(sharding: Any, array: Any) -> Any:
 
 
 def place(tensor: Tensor, sharding: Any) -> None:
-    """Move a tensor itself, with its gradient, to where ``sharding`` says."""
+    """Move a tensor and its gradient to a sharding, in place."""
     if tensor._view is None:
         cell = tensor._cell
         spanning.check_alike(cell.array, sharding)
@@ -209,10 +212,10 @@ def place(tensor: Tensor, sharding: Any) -> None:
 
 
 def constrain(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | Placement) -> Any:
-    """``tensor`` divided along the dimensions of ``mesh`` as said, and along others as it was.
+    """``tensor`` sharded as given along the dimensions of ``mesh``, and unchanged along others.
 
-    Inside a compiled function it is not known how the tensor is divided; there the first dimension,
-    the batch, is left to XLA if ``mesh`` is a slice.
+    Inside a compiled function the present sharding is unknown; if ``mesh`` is a slice, XLA decides
+    the sharding of the first dimension, the batch.
     """
     before = None if modes.trace is not None else lies(tensor)
     sharding = sharding_of(mesh, placements, tensor.shape, before=before)
@@ -236,15 +239,15 @@ def redistribute(
     """The tensor with other placements; gradients flow back, with the placements of this one.
 
     Args:
-        device_mesh: The mesh; by default the one that the tensor lies on.
-        placements: One for each dimension of the mesh; by default as before.
-        async_op: Accepted for PyTorch's sake: nothing waits.
+        device_mesh: The mesh; by default that of the tensor.
+        placements: One for each dimension of the mesh; by default the present ones.
+        async_op: Accepted for compatibility: nothing waits.
         forward_dtype: A dtype to convert to first.
         backward_dtype: Accepted for PyTorch's sake.
 
     Raises:
-        ValueError: The placements do not fit, or a size is not divisible by the devices that cut
-            it.
+        ValueError: The placements do not fit, or a size is not divisible by the number of devices
+            that shard it.
         RuntimeError: A placement is `Partial`, or no mesh is known inside a compiled function.
     """
     given: Any = self if forward_dtype is None else self.to(forward_dtype)
@@ -261,9 +264,9 @@ def redistribute(
 
 
 def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Any:
-    """The whole tensor on one device of this process, the first; a gradient flows back.
+    """The whole tensor on this process's first device; a gradient flows back.
 
-    Of a mesh over several processes, all call it.
+    On a mesh over several processes, all must call it.
     """
     sharding = lies(self)
     if modes.trace is not None or sharding is None:
@@ -272,15 +275,15 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Any:
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
-    """The part that this process's first device has, on that device; a gradient flows back.
+    """The part on this process's first device; a gradient flows back.
 
-    Inside a compiled function, which computes for all devices, it is the whole tensor.
+    Inside a compiled function, which computes for all devices, the result is the whole tensor.
     """
     sharding = lies(self)
     if modes.trace is not None or sharding is None:
         return self
     if not sharding.is_fully_addressable:
-        # Each process has another part, so none can take it out of the whole.
+        # Each process has another part, so none can slice it from the whole.
         return own_part(self)
     device = first_device(self._read())
     parts = sharding.devices_indices_map(tuple(self.shape))[device]
@@ -292,7 +295,7 @@ class _OfSpread:
     """Attributes that only tensors on a mesh have.
 
     Args:
-        get: Gives it.
+        get: Returns the attribute.
     """
 
     def __init__(self, get: Callable[[Tensor], Any], name: str) -> None:
@@ -313,14 +316,14 @@ class _OfSpread:
 
 
 def _placements(self: Tensor) -> tuple[Placement, ...]:
-    """The division of the tensor along each dimension of its mesh."""
+    """The placement of the tensor along each dimension of its mesh."""
     found = lies(self)
     assert found is not None
     return placements_of(found)
 
 
 def _device_mesh(self: Tensor) -> DeviceMesh:
-    """The mesh that the tensor lies on, with all its dimensions."""
+    """The mesh of the tensor, with all its dimensions."""
     found = lies(self)
     assert found is not None
     return as_mesh(found.mesh)

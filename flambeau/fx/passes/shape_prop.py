@@ -1,12 +1,12 @@
-"""Noting the shape and dtype of each value of a graph."""
+"""Recording the shape and dtype of each value of a graph."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from flambeau.core.dtype import dtype
-from flambeau.core.layout import contiguous_format, memory_format
-from flambeau.core.tensor import Size, Tensor
+from flambeau.core.devices.layout import contiguous_format, memory_format
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Size, Tensor
 from flambeau.fx.graph_module import GraphModule
 from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Node, map_aggregate
@@ -15,7 +15,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """The facts known about a tensor without its values; quantized tensors do not exist here."""
+    """A tensor's properties without its values; there are no quantized tensors."""
 
     shape: Size
     dtype: dtype
@@ -34,11 +34,11 @@ def _extract_tensor_metadata(result: Tensor, include_contiguity: bool = True) ->
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph, and notes what each node gives.
+    """Runs a graph and records the shape of each node's value.
 
     ``node.meta["tensor_meta"]`` is then a `TensorMetadata`, or tuples, lists and dictionaries of
-    them, of each node whose value has tensors; ``node.meta["type"]`` is the type of the value. On
-    inputs of the meta device, nothing is computed but shapes.
+    them, of each node whose value has tensors; ``node.meta["type"]`` is the type of the value. With
+    meta tensors as inputs, only shapes are computed.
 
     >>> import flambeau
     >>> from flambeau import fx
@@ -57,7 +57,7 @@ class ShapeProp(Interpreter):
             )
 
     def run_node(self, n: Node) -> Any:
-        """Run one node, and note its value's shape and dtype.
+        """Run one node and record its value's shape and dtype.
 
         Raises:
             RuntimeError: The node failed.
@@ -82,5 +82,5 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on ``args``; gives what the module gives."""
+        """Run the graph on ``args`` and return the module's result."""
         return self.run(*args)

@@ -1,8 +1,8 @@
-"""Which kernels `functional.scaled_dot_product_attention` may use.
+"""The kernels that `functional.scaled_dot_product_attention` may use.
 
-There are two: XLA's operators, in blocks where sequences are long, and on GPUs of NVIDIA's cuDNN's
-flash attention, in half precision, without dropout, and without a mask of numbers. The choice is
-automatic. cuDNN's has first derivatives only, and none in forward mode.
+There are two: XLA's operators, in blocks for long sequences; and, on NVIDIA GPUs, cuDNN's flash
+attention, in half precision, without dropout, and without an additive mask. The choice is
+automatic. cuDNN's has first derivatives only, and no forward mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class SDPBackend(enum.IntEnum):
-    """PyTorch's kernels of attention; here all but ``MATH`` stand for cuDNN's."""
+    """PyTorch's attention kernels; here all except ``MATH`` mean cuDNN's."""
 
     ERROR = -1
     MATH = 0
@@ -37,18 +37,18 @@ _FUSED = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Within the block, attention is computed by these kernels.
+    """Compute attention inside the block with these kernels.
 
-    With ``SDPBackend.MATH`` alone cuDNN is not used, so that every derivative exists. Where cuDNN
-    cannot compute an attention, XLA does, allowed or not.
+    With ``SDPBackend.MATH`` alone cuDNN is not used, so that all derivatives exist. If cuDNN cannot
+    compute an attention, XLA does, allowed or not.
 
     Args:
-        backends: One kernel or several.
+        backends: One or several kernels.
         set_priority: Accepted; cuDNN comes first in any case.
 
     Raises:
-        TypeError: One is no `SDPBackend`.
-        ValueError: There is none.
+        TypeError: A backend is not an `SDPBackend`.
+        ValueError: There is no backend.
 
     >>> import flambeau
     >>> from flambeau.nn.attention import SDPBackend, sdpa_kernel

@@ -5,16 +5,16 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from flambeau.core.dtype import bool as bool_dtype
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.creation import ones
+from flambeau.core.support.dtype import bool as bool_dtype
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.creation import ones
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
 
 class CausalVariant(IntEnum):
-    """In which corner of the scores the diagonal begins or ends."""
+    """The corner of the scores at which the diagonal begins or ends."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
@@ -24,7 +24,7 @@ class CausalBias(Tensor):
     """The mask, for `scaled_dot_product_attention` as its ``attn_mask``: a tensor of bools.
 
     Args:
-        variant: Which one.
+        variant: The kind of mask.
         seq_len_q: The number of queries.
         seq_len_kv: The number of keys.
     """
@@ -56,7 +56,7 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """The mask by which query ``i`` sees the keys up to ``i``: ``(queries, keys)``.
+    """The mask with which query ``i`` attends to the keys up to ``i``: ``(queries, keys)``.
 
     >>> causal_upper_left(2, 3)
     tensor([[ True, False, False],
@@ -66,7 +66,7 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """The mask by which the last query sees all keys, and each one before it one key less.
+    """The mask with which the last query attends to all keys, and each earlier one to one key less.
 
     >>> causal_lower_right(2, 3)
     tensor([[ True,  True, False],

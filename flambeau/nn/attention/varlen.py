@@ -1,4 +1,4 @@
-"""Attention in several sequences of different lengths, which lie one after the other."""
+"""Attention over several concatenated sequences of different lengths."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau._absent import Absent as _Absent
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
@@ -17,7 +17,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class AuxRequest(NamedTuple):
-    """The results of `varlen_attn` besides the output.
+    """The optional results of `varlen_attn`.
 
     Attributes:
         lse: The logarithm of the sum of the scores' exponentials.
@@ -43,31 +43,32 @@ def varlen_attn(
     block_table: Tensor | None = None,
     num_splits: int | None = None,
 ) -> Any:
-    """Attention in each of several sequences, on every device.
+    """Attention within each of several sequences, on every device.
 
     The sequences are padded to ``max_q`` and ``max_k``, and computed by
-    `functional.scaled_dot_product_attention` with a mask. Gradients pass.
+    `functional.scaled_dot_product_attention` with a mask. The result is differentiable.
 
     Args:
-        query: ``(Tq, Hq, E)``, the sequences one after the other.
+        query: ``(Tq, Hq, E)``, the concatenated sequences.
         key: ``(Tk, Hkv, E)``.
         value: ``(Tk, Hkv, Ev)``.
-        cu_seq_q: Where the sequences of queries begin, and after them where the last one ends,
-            ``(N + 1,)``; integers.
+        cu_seq_q: The starts of the sequences of queries, and the end of the last one, ``(N + 1,)``;
+            integers.
         cu_seq_k: As ``cu_seq_q``, for keys and values.
         max_q: The length of the longest sequence of queries, or more.
         max_k: The same for keys.
-        return_aux: The other results to return.
+        return_aux: The optional results to return.
         scale: The factor of the scores; ``1 / sqrt(E)`` by default.
-        window_size: How many keys to the left and to the right a query sees, counted from the key
-            at its own distance from the end of the sequence; -1 for all. ``(-1, 0)`` is causal.
-        enable_gqa: Whether several heads of queries share one of keys and values.
-        seqused_k: How many keys of each sequence take part, ``(N,)``; all by default.
+        window_size: The numbers of keys to the left and to the right that a query attends to,
+            counted from the key at the same distance from the end of its sequence; -1 for all.
+            ``(-1, 0)`` is causal.
+        enable_gqa: Whether several query heads share one head of keys and values.
+        seqused_k: The number of keys used in each sequence, ``(N,)``; all by default.
         block_table: Not supported.
         num_splits: Without effect.
 
     Returns:
-        ``(Tq, Hq, Ev)``, zeros for a query that sees no key; with ``return_aux.lse`` also the
+        ``(Tq, Hq, Ev)``, zeros for a query without keys; with ``return_aux.lse`` also the
         logarithms, ``(Tq, Hq)``.
 
     Raises:
@@ -105,7 +106,7 @@ def varlen_attn(
 
 
 def varlen_attn_out(out: Tensor, query: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """`varlen_attn`, whose result is written to ``out``."""
+    """`varlen_attn` with the result written to ``out``."""
     found = varlen_attn(query, *args, **kwargs)
     if isinstance(found, tuple):
         return out.copy_(found[0]), found[1]
@@ -133,7 +134,7 @@ def _check(
 
 
 def _rows(starts: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """For each place of each padded sequence, which row is there, and whether there is one."""
+    """For each position of each padded sequence, its row, and whether it has one."""
     places = ops.arange(longest, device=starts.device)
     rows = starts[:-1, None] + places
     return rows, rows < starts[1:, None]
@@ -142,7 +143,7 @@ def _rows(starts: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 def _mask(
     of_queries: Tensor, of_keys: Tensor, max_q: int, max_k: int, window: tuple[int, int]
 ) -> Tensor:
-    """Which keys each query sees, ``(N, max_q, max_k)``."""
+    """The keys that each query attends to, ``(N, max_q, max_k)``."""
     keys = ops.arange(max_k, device=of_keys.device)
     own = ops.arange(max_q, device=of_keys.device)[:, None] + (of_keys - of_queries)[:, None, None]
     mask = keys < of_keys[:, None, None]
@@ -155,13 +156,13 @@ def _mask(
 
 
 def _padded(tensor: Tensor, rows: Tensor) -> Tensor:
-    """``(N, heads, longest, size)``; the places of no row hold some other row."""
+    """``(N, heads, longest, size)``; padded positions hold arbitrary rows."""
     return tensor[rows.clamp(max=max(tensor.shape[0] - 1, 0))].transpose(1, 2)
 
 
 def _unpadded(padded: Tensor, rows: Tensor, is_row: Tensor, count: int) -> Tensor:
-    """The rows of padded sequences, one after the other."""
-    # Places of no row go to one row more, which is left out.
+    """The rows of padded sequences, concatenated."""
+    # Padded positions go to one extra row, which is dropped.
     target = ops.where(is_row, rows, count).flatten()
     result = padded.new_zeros(count + 1, *padded.shape[2:])
     return result.index_copy(0, target, padded.flatten(0, 1))[:count]

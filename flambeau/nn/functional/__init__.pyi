@@ -3,8 +3,8 @@
 from collections.abc import Callable as _Callable
 from collections.abc import Iterable as _Iterable
 from collections.abc import Sequence as _Sequence
-from flambeau.core.dtype import dtype as _dtype
-from flambeau.core.tensor import Tensor as _Tensor
+from flambeau.core.support.dtype import dtype as _dtype
+from flambeau.core.values.tensor import Tensor as _Tensor
 from flambeau.nn.functional import activation as activation
 from flambeau.nn.functional import attention as attention
 from flambeau.nn.functional import convolution as convolution

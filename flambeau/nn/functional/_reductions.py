@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 
 
 def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the deprecated flags mean, or ``reduction`` where neither is given."""
+    """The reduction that the deprecated flags mean, or ``reduction`` if neither is given."""
     if size_average is None and reduce is None:
         return reduction
     if reduce is not None and not reduce:

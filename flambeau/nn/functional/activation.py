@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
-from flambeau.core.dtype import dtype as DType
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.dtype import dtype as DType
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._in_place import stored, stored_irreversibly
-from flambeau.ops.arithmetic import neg
-from flambeau.ops.creation import empty_like
+from flambeau.ops.draws.redrawing import exponential_
+from flambeau.ops.draws.sampling import leaky_slopes
+from flambeau.ops.elementwise.arithmetic import neg
+from flambeau.ops.elementwise.pointwise import sigmoid, tanh
+from flambeau.ops.factories.creation import empty_like
 from flambeau.ops.neural import activation as ops
 from flambeau.ops.neural.activation import (
     gelu,
@@ -25,9 +28,6 @@ from flambeau.ops.neural.activation import (
 )
 from flambeau.ops.neural.softmax import log_softmax as _log_softmax
 from flambeau.ops.neural.softmax import softmax as _softmax
-from flambeau.ops.pointwise import sigmoid, tanh
-from flambeau.ops.redrawing import exponential_
-from flambeau.ops.sampling import leaky_slopes
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -166,7 +166,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return ops.threshold.in_place(input, threshold, value)
 
 
-# Over a dimension, which PyTorch still lets be left out
+# Along a dimension, which PyTorch still allows to omit
 
 
 def _implicit_dim(name: str, ndim: int) -> int:
@@ -185,7 +185,7 @@ def softmax(
 
     Args:
         input: Floating point.
-        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+        dim: The dimension along which the results sum to 1. Omitting it is deprecated.
         dtype: Convert to this dtype first.
     """
     if dim is None:
@@ -211,7 +211,7 @@ def log_softmax(
 
     Args:
         input: Floating point.
-        dim: The dimension along which the exponentials sum to 1. Leaving it out is deprecated.
+        dim: The dimension along which the exponentials sum to 1. Omitting it is deprecated.
         dtype: Convert to this dtype first.
     """
     if dim is None:
@@ -230,8 +230,8 @@ def gumbel_softmax(
 
     Args:
         logits: Unnormalized log-probabilities.
-        tau: The temperature: the smaller, the nearer to one-hot.
-        hard: Give one-hot vectors, with the gradients of the soft ones.
+        tau: The temperature: the smaller, the closer to one-hot.
+        hard: Return one-hot vectors, with the gradients of the soft ones.
         eps: Without effect, as in PyTorch.
         dim: The dimension of the classes.
     """

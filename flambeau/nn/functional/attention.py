@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flambeau.core.dtype import bool as BOOL
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.dtype import bool as BOOL
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.draws.sampling import keep_mask
 from flambeau.ops.neural import attention as ops
 from flambeau.ops.neural.multihead import multi_head_attention
-from flambeau.ops.sampling import keep_mask
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -25,16 +25,16 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(query @ key.mT * scale + mask) @ value``.
 
-    Long sequences take memory in proportion to their length, unless ``dropout_p`` is set.
+    The memory is linear in the length of long sequences, unless ``dropout_p`` is set.
 
     Args:
         query: ``(..., Hq, L, E)``.
         key: ``(..., H, S, E)``.
         value: ``(..., H, S, Ev)``.
-        attn_mask: Broadcasts to ``(..., Hq, L, S)``: true where a query may see a key, or a number
-            to add to its score. A query that sees nothing gives zeros.
-        dropout_p: The probability to drop a weight, in evaluation too: give 0 there.
-        is_causal: A query sees the keys up to its own position.
+        attn_mask: Broadcasts to ``(..., Hq, L, S)``: true where a query attends to a key, or
+            numbers to add to the scores. A query without keys gives zeros.
+        dropout_p: The probability of dropping a weight, also in evaluation: pass 0 there.
+        is_causal: A query attends to the keys up to its own position.
         scale: By default ``1 / sqrt(E)``.
         enable_gqa: Each head of ``key`` and ``value`` serves ``Hq / H`` heads of ``query``.
 
@@ -91,39 +91,39 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of several heads, each on its share of the features; see `nn.MultiheadAttention`.
+    """Multi-head attention, each head on a share of the features; see `nn.MultiheadAttention`.
 
     Args:
         query: ``(L, N, E)`` or ``(L, E)``.
         key: ``(S, N, kdim)`` or ``(S, kdim)``.
         value: ``(S, N, vdim)`` or ``(S, vdim)``.
         embed_dim_to_check: The size that E must have.
-        num_heads: How many heads; a divisor of E.
+        num_heads: The number of heads; a divisor of E.
         in_proj_weight: ``(3 * E, E)``, the projections of query, key and value.
         in_proj_bias: ``(3 * E,)``.
-        bias_k: ``(1, 1, E)``, one more key.
-        bias_v: ``(1, 1, E)``, one more value.
-        add_zero_attn: Add one more key and value of zeros.
-        dropout_p: The probability to drop a weight, in training.
+        bias_k: ``(1, 1, E)``, an extra key.
+        bias_v: ``(1, 1, E)``, an extra value.
+        add_zero_attn: Add an extra key and value of zeros.
+        dropout_p: The probability of dropping a weight, in training.
         out_proj_weight: ``(E, E)``.
         out_proj_bias: ``(E,)``.
         training: Whether to drop weights.
-        key_padding_mask: ``(N, S)`` or ``(S,)``: true where a key is hidden, or a number to add.
-        need_weights: Give the attention weights too.
-        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is hidden from a query,
-            or a number to add.
-        use_separate_proj_weight: Use the three weights that follow, not ``in_proj_weight``.
+        key_padding_mask: ``(N, S)`` or ``(S,)``: true where a key is masked, or numbers to add.
+        need_weights: Return the attention weights too.
+        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is masked for a query,
+            or numbers to add.
+        use_separate_proj_weight: Use the next three weights instead of ``in_proj_weight``.
         q_proj_weight: ``(E, E)``.
         k_proj_weight: ``(E, kdim)``.
         v_proj_weight: ``(E, vdim)``.
-        static_k: ``(N * num_heads, S, E / num_heads)``, in place of the keys.
-        static_v: Of the same shape, in place of the values.
-        average_attn_weights: Give the mean of the weights over the heads.
-        is_causal: ``attn_mask``, which must be given, is the causal one.
+        static_k: ``(N * num_heads, S, E / num_heads)``, used instead of the keys.
+        static_v: Of the same shape, used instead of the values.
+        average_attn_weights: Return the mean of the weights over the heads.
+        is_causal: ``attn_mask``, which must be given, is the causal mask.
 
     Returns:
-        The output, as ``query``, and the weights, ``(N, L, S)`` or ``(N, num_heads, L, S)``, or
-        ``None``.
+        The output, of the shape of ``query``, and the weights, ``(N, L, S)`` or ``(N, num_heads, L,
+        S)``, or ``None``.
 
     Raises:
         AssertionError: Sizes do not match, or a mask is neither bool nor floating point.
@@ -238,7 +238,7 @@ def _check_weights(
     static_k: Tensor | None, static_v: Tensor | None,
 ) -> None:  # fmt: skip
     shapes = f"got key {list(key.shape)}, value {list(value.shape)}"
-    # Three separate maps tell their own sizes.
+    # Three separate maps have sizes of their own.
     if not separate and key.size(-1) != size:
         raise RuntimeError(
             "multi_head_attention_forward(): mat1 and mat2 shapes cannot be multiplied: the key's "

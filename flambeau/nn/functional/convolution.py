@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.ops.neural.convolution import (
+from flambeau.ops.neural.spatial.convolution import (
     conv1d,
     conv2d,
     conv3d,

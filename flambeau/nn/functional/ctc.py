@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from flambeau.core.convert import make, to_numpy
-from flambeau.core.dtype import int64
-from flambeau.core.modes import modes
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.ops.neural import ctc as ops
-from flambeau.ops.values import concrete_values
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.dtype import int64
+from flambeau.core.support.modes import modes
+from flambeau.core.values.convert import make, to_numpy
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import outside
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.factories.ranges import arange
+from flambeau.ops.neural.losses import ctc as ops
 
 __all__ = ["ctc_loss"]
 
@@ -33,15 +33,15 @@ def ctc_loss(
 
     Args:
         log_probs: ``(T, N, C)`` or ``(T, C)``, the outputs of a log-softmax.
-        targets: ``(N, S)``, or ``(sum(target_lengths),)`` one after the other.
+        targets: ``(N, S)``, or ``(sum(target_lengths),)``, concatenated.
         input_lengths: ``(N,)``, at most T.
         target_lengths: ``(N,)``, at most S.
-        blank: The class that stands for no label.
+        blank: The class that means no label.
         reduction: ``"mean"`` divides by the target lengths first; ``"sum"`` or ``"none"``.
-        zero_infinity: Count targets that are too long for their input as 0.
+        zero_infinity: Set the loss to 0 for targets that are too long for their input.
 
     Raises:
-        RuntimeError: Shapes or lengths do not match, or ``blank`` or a label is no class. In
+        RuntimeError: Shapes or lengths do not match, or ``blank`` or a label is not a class. In
             compiled functions, wrong lengths and labels make the loss NaN instead.
         ValueError: ``reduction`` is unknown.
     """
@@ -79,7 +79,7 @@ def ctc_loss(
 
 
 def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int | None:
-    """The greatest length, where it is known."""
+    """The greatest length, if it is known."""
     if _unknown(lengths):
         return None
     found = to_numpy(lengths).reshape(-1)
@@ -95,14 +95,14 @@ def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int |
 
 
 def _check_labels(targets: Tensor, target_lengths: Lengths, classes: int) -> None:
-    """Raise RuntimeError if a label is no class, where labels and lengths are known."""
-    labels = concrete_values(targets)
-    if labels is None or _unknown(target_lengths):
+    """Raise RuntimeError if a label is not a class, if labels and lengths are known."""
+    if targets.is_meta or (isinstance(target_lengths, Tensor) and target_lengths.is_meta):
         return
-    if labels.ndim == 2:
-        ends = to_numpy(target_lengths).reshape(-1, 1)
-        labels = labels[np.arange(labels.shape[1]) < ends]
-    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+    if targets.dim() == 2:
+        ends = _as_tensor(target_lengths, targets).to(targets.device).unsqueeze(1)
+        targets = where(arange(targets.shape[1], device=targets.device) < ends, targets, 0)
+    labels = outside(targets, 0, classes)
+    if labels is not None:
         raise RuntimeError(
             f"ctc_loss(): targets must be classes from 0 to {classes - 1}, got {labels.min()} to "
             f"{labels.max()}"

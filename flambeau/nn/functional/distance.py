@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flambeau.ops.neural.distance import cosine_similarity, pairwise_distance, pdist
+from flambeau.ops.neural.losses.distance import cosine_similarity, pairwise_distance, pdist
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]

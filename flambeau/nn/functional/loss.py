@@ -1,19 +1,22 @@
-"""Losses of classes and of distributions."""
+"""Losses for classes and distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.misfits import require_tensors
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.operators.misfits import require_tensors
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.tracebacks import trimmed
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
-from flambeau.ops.neural import loss as ops
-from flambeau.ops.neural.linear_cross_entropy import linear_cross_entropy as _linear_cross_entropy
-from flambeau.ops.neural.loss import REDUCTIONS
-from flambeau.ops.values import check_below, concrete_values
+from flambeau.ops.common.values import check_below, concrete_values
+from flambeau.ops.neural.losses import loss as ops
+from flambeau.ops.neural.losses.linear_cross_entropy import (
+    linear_cross_entropy as _linear_cross_entropy,
+)
+from flambeau.ops.neural.losses.loss import REDUCTIONS
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
@@ -36,18 +39,18 @@ def cross_entropy(
 
     Args:
         input: Logits, ``(C,)``, ``(N, C)`` or ``(N, C, ...)``.
-        target: Class indices, shaped as ``input`` without its class dimension; or probabilities,
-            shaped as ``input``.
+        target: Class indices, shaped like ``input`` without its class dimension; or probabilities,
+            shaped like ``input``.
         weight: ``(C,)``, a factor for each class; the mean is then weighted too.
         size_average: Deprecated; see ``reduction``.
-        ignore_index: A target that counts for nothing.
+        ignore_index: A target value that is ignored.
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
 
     Raises:
-        IndexError: A target is no class. In compiled functions, and on other devices than the CPU,
-            its loss is NaN instead.
+        IndexError: A target is not a class. In compiled functions, and on other devices than the
+            CPU, its loss is NaN instead.
         RuntimeError: ``label_smoothing`` is out of range, or the shapes do not match.
         ValueError: The batch sizes differ, or ``reduction`` is unknown.
     """
@@ -80,14 +83,14 @@ def linear_cross_entropy(
         linear_bias: ``(C, ...)``.
         weight: ``(C,)``, a factor for each class; the mean is then weighted too.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: A target that counts for nothing, by default -100.
+        ignore_index: A target value that is ignored, by default -100.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
-        options: `nn.LinearCrossEntropyOptions`: compute the logits of a part of the batch at a
-            time, forward and backward, so that they never exist whole.
+        options: `nn.LinearCrossEntropyOptions`: compute the logits for a part of the batch at a
+            time, forward and backward, so that they are never all in memory.
 
     Raises:
         RuntimeError: Shapes do not match, or ``ignore_index`` is given for probabilities.
-        IndexError: A target is no class.
+        IndexError: A target is not a class.
     """
     if input.dim() not in (1, 2) or linear_weight.dim() < 2:
         raise RuntimeError(
@@ -174,7 +177,7 @@ def binary_cross_entropy(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
-        RuntimeError: An element of ``input`` or ``target`` is no probability, or ``weight`` does
+        RuntimeError: An element of ``input`` or ``target`` is not a probability, or ``weight`` does
             not broadcast to their shape.
     """
     reduction = resolved(size_average, reduce, reduction)
@@ -266,7 +269,7 @@ def poisson_nll_loss(
     Args:
         input: The logarithm of the rate, or without ``log_input`` the rate.
         target: Counts.
-        log_input: Whether the loss is ``exp(x) - t * x`` or ``x - t * log(x + eps)``.
+        log_input: Whether the loss is ``exp(x) - t * x`` rather than ``x - t * log(x + eps)``.
         full: Add Stirling's approximation of ``log(t!)`` where ``t > 1``.
         size_average: Deprecated; see ``reduction``.
         eps: Added to a rate of 0.
@@ -294,8 +297,8 @@ def gaussian_nll_loss(
     Args:
         input: Means.
         target: Samples.
-        var: Variances: as ``input``, or with its last dimension missing or any one of size 1; or a
-            number.
+        var: Variances: shaped like ``input``, without its last dimension, or with one dimension of
+            size 1; or a number.
         full: Add the constant ``log(2 * pi) / 2``.
         eps: The least variance.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -321,24 +324,25 @@ def gaussian_nll_loss(
 
 
 def _differs_by_one(shape: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether ``other`` is ``shape`` with a single dimension of size 1."""
+    """Whether ``other`` equals ``shape`` with one dimension set to 1."""
     if len(shape) != len(other):
         return False
     return sum(theirs for mine, theirs in zip(shape, other, strict=True) if mine != theirs) == 1
 
 
+@trimmed
 def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) -> None:
     try:
         shape, _ = input.shape, target.shape
     except AttributeError:
         require_tensors(name, input=input, target=target)
         raise
-    # Report another batch size before other errors.
+    # Report a different batch size before other errors.
     if shape and (len(shape) == 1 or target.shape[:1] == shape[:1]):
         check_below(name, "target", target, shape[1 if len(shape) > 1 else 0], ignore_index)
 
 
 def _lowest(tensor: Tensor) -> float:
-    """The least element where it is known, else 0."""
+    """The least element if it is known, else 0."""
     elements = concrete_values(tensor)
     return 0.0 if elements is None else float(elements.min(initial=0.0))

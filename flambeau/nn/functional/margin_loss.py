@@ -1,17 +1,17 @@
-"""Losses that ask for a margin."""
+"""Losses with a margin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from flambeau.core.dtype import bfloat16, float16
-from flambeau.core.misfits import require_tensors
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.misfits import require_tensors
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.dtype import bfloat16, float16
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
-from flambeau.ops.neural import margin_loss as ops
-from flambeau.ops.neural.distance import pairwise_distance
-from flambeau.ops.values import concrete_values
+from flambeau.ops.common.values import outside
+from flambeau.ops.neural.losses import margin_loss as ops
+from flambeau.ops.neural.losses.distance import pairwise_distance
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -34,20 +34,20 @@ def hinge_embedding_loss(
     Args:
         input: Distances, any shape.
         target: 1 or -1.
-        margin: How far apart those with target -1 should be.
+        margin: The minimum distance of pairs with target -1.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     reduction = resolved(size_average, reduce, reduction)
     target = _labels("hinge_embedding_loss", target)
     if target.dtype is not input.dtype and target.dtype in (float16, bfloat16):
-        # The result has the dtype of `input`, also of one without dimensions.
+        # The result has the dtype of `input`, also of a 0-d one.
         target = target.float()
     return ops.hinge_embedding_loss(input, target, margin, reduction)
 
 
 def _labels(name: str, target: Tensor) -> Tensor:
-    """A target that is only compared with, and so is no input of the gradient."""
+    """A target that is only compared with, and so takes no gradient."""
     try:
         return target.detach() if target.requires_grad else target
     except AttributeError:
@@ -66,7 +66,7 @@ def soft_margin_loss(
     """``log(1 + exp(-t * x))`` for targets of 1 and -1.
 
     Raises:
-        RuntimeError: ``target`` requires grad: the loss is for labels, and has no gradient of them.
+        RuntimeError: ``target`` requires grad: the loss is for labels, which have no gradient.
     """
     if target.requires_grad:
         raise RuntimeError(
@@ -141,7 +141,7 @@ def multi_margin_loss(
         input: ``(N, C)`` or ``(C,)``.
         target: ``(N,)`` or 0-d, class indices.
         p: 1 or 2.
-        margin: How far the target's score should be above the others.
+        margin: The margin between the target's score and the others.
         weight: ``(C,)``, a factor for each target class.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -173,7 +173,7 @@ def multilabel_margin_loss(
 
     Args:
         input: ``(N, C)`` or ``(C,)``.
-        target: As ``input``: class indices, of which those before the first -1 count.
+        target: As ``input``: class indices; entries from the first -1 on are ignored.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -186,11 +186,9 @@ def multilabel_margin_loss(
 
 
 def _check_classes(name: str, input: Tensor, target: Tensor, lowest: int) -> None:
-    elements = concrete_values(target)
-    if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
-        return
     classes = input.shape[-1] if input.shape else 1
-    if elements.min() < lowest or elements.max() >= classes:
+    elements = outside(target, lowest, classes) if isinstance(target, Tensor) else None
+    if elements is not None:
         raise RuntimeError(
             f"{name}(): targets must be from {lowest} to {classes - 1} for an input of shape "
             f"{list(input.shape)}, got {elements.min()} to {elements.max()}"
@@ -231,12 +229,12 @@ def triplet_margin_loss(
 
     Args:
         anchor: ``(N, D)`` or ``(D,)``.
-        positive: The samples that should be near the anchor, of the same shape.
+        positive: The samples that should be close to the anchor, of the same shape.
         negative: The samples that should be far from it, of the same shape.
-        margin: Positive: how much farther.
-        p: The norm that is the distance; see `pairwise_distance`.
+        margin: The minimum difference of the distances; positive.
+        p: The order of the norm; see `pairwise_distance`.
         eps: Added to the differences.
-        swap: Take the negative's distance from the positive where that is less.
+        swap: Use the distance from negative to positive where it is less.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -268,8 +266,8 @@ def triplet_margin_with_distance_loss(
         positive: As ``anchor``.
         negative: As ``anchor``.
         distance_function: The distance of two such tensors; by default `pairwise_distance`.
-        margin: Positive: how much farther the negative should be.
-        swap: Take the negative's distance from the positive where that is less.
+        margin: The minimum difference of the distances; positive.
+        swap: Use the distance from negative to positive where it is less.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:

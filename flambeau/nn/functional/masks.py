@@ -1,12 +1,12 @@
-"""Checks of the masks of attention layers."""
+"""Checks for the masks of attention layers."""
 
 from __future__ import annotations
 
-from flambeau.core.dtype import bool as BOOL
-from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.creation import zeros_like
+from flambeau.core.support.dtype import bool as BOOL
+from flambeau.core.support.dtype import dtype
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.creation import zeros_like
 
 __all__: list[str] = []
 
@@ -14,10 +14,10 @@ __all__: list[str] = []
 def check_masks(
     padding: Tensor | None, padding_name: str, mask: Tensor | None, mask_name: str, to: dtype
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Both masks, of one kind: booleans that hide, or numbers of a dtype to add to the scores.
+    """Both masks as one kind: booleans that mask, or numbers of a dtype to add to the scores.
 
     Raises:
-        AssertionError: One is neither.
+        AssertionError: A mask is neither.
     """
     for name, each in ((padding_name, padding), (mask_name, mask)):
         if each is not None and each.dtype is not BOOL and not each.is_floating_point():

@@ -1,11 +1,11 @@
-"""Normalization, updating running statistics in place where there are any."""
+"""Normalization, with running statistics updated in place."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import asks
+from flambeau.core.values.tensor import Tensor
 from flambeau.ops.neural import normalization as ops
 from flambeau.ops.neural.normalization import group_norm, layer_norm, local_response_norm, rms_norm
 
@@ -40,7 +40,7 @@ def batch_norm(
 
     Raises:
         ValueError: ``training`` with a single value per channel, or ``eps`` is not positive.
-        RuntimeError: Sizes do not match, or running statistics are missing outside training.
+        RuntimeError: Sizes do not match, or running statistics are missing in evaluation.
     """
     result = ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     return _with_statistics(result, running_mean, running_var)
@@ -85,7 +85,7 @@ def instance_norm(
 
     Raises:
         ValueError: A sample has a single value per channel.
-        RuntimeError: Sizes do not match, or running statistics are missing where they are used.
+        RuntimeError: Sizes do not match, or running statistics are missing but needed.
     """
     if use_input_stats and input.shape[2:].numel() == 1:
         raise ValueError(
@@ -106,7 +106,7 @@ def normalize(
     eps: float = 1e-12,
     out: Tensor | None = None,
 ) -> Tensor:
-    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater."""
+    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` if that is greater."""
     if out is None:
         return ops.normalize(input, p, dim, eps)
     return ops.normalize(input, p, dim, eps, out=out)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.ops.neural import pooling as ops
-from flambeau.ops.neural.pooling import (
+from flambeau.core.operators.overrides import asks
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.neural.spatial import pooling as ops
+from flambeau.ops.neural.spatial.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -16,7 +16,7 @@ from flambeau.ops.neural.pooling import (
     avg_pool2d,
     avg_pool3d,
 )
-from flambeau.ops.neural.unpooling import lp_pool
+from flambeau.ops.neural.spatial.unpooling import lp_pool
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -72,16 +72,16 @@ def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The maximum of each window; among equals the gradient goes to the first.
+    """The maximum of each window; among equal elements the gradient goes to the first.
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: Size of a window; one number or one per dimension, as the following.
+        kernel_size: Size of a window; one number or one per dimension, like the following.
         stride: Step from window to window, by default ``kernel_size``.
         padding: Minus infinities on both sides, at most half of ``kernel_size``.
         dilation: Step between the elements of a window.
-        ceil_mode: Keep a last window that reaches over the edge.
-        return_indices: Give a pair, with the positions of the maxima as int64.
+        ceil_mode: Keep a last window that extends beyond the edge.
+        return_indices: Return a pair, with the positions of the maxima as int64.
 
     Raises:
         RuntimeError: The shape does not match, or a number is out of range.
@@ -140,7 +140,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
         output_size: One number, or one per dimension; ``None`` keeps the input's size.
-        return_indices: Give a pair, with the positions of the maxima as int64.
+        return_indices: Return a pair, with the positions of the maxima as int64.
     """
     found = adaptive_max_pool2d_with_indices(input, output_size)
     return found if return_indices else found[0]
@@ -182,14 +182,14 @@ def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """``sum(x ** p) ** (1 / p)`` over each window; a negative sum counts as 0.
+    """``sum(x ** p) ** (1 / p)`` over each window; negative sums are replaced by 0.
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
         norm_type: The power p; infinity for the greatest magnitude, minus infinity for the least.
-        kernel_size: Size of a window; one number or one per dimension, as the following.
+        kernel_size: Size of a window; one number or one per dimension, like the following.
         stride: Step from window to window, by default ``kernel_size``.
-        ceil_mode: Keep a last window that reaches over the edge.
+        ceil_mode: Keep a last window that extends beyond the edge.
 
     Raises:
         ZeroDivisionError: ``norm_type`` is 0.

@@ -1,11 +1,11 @@
-"""Losses of regression."""
+"""Losses for regression."""
 
 from __future__ import annotations
 
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.overrides import asks
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved, warn_of_broadcast
-from flambeau.ops.neural import regression_loss as ops
+from flambeau.ops.neural.losses import regression_loss as ops
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -23,7 +23,7 @@ def mse_loss(
 
     Args:
         input: Predictions.
-        target: The values that they should have; another shape broadcasts, with a warning.
+        target: The target values; another shape broadcasts, with a warning.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: A factor for each loss; the mean is then weighted too.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.misfits import require_tensors
-from flambeau.core.overrides import asks
-from flambeau.core.strides import memory_order
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.operators.misfits import require_tensors
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.warning import warn
+from flambeau.core.values.strides import memory_order
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
+from flambeau.ops.draws.sampling import keep_mask
 from flambeau.ops.neural.masking import keep_scaled, keep_self_normalizing
-from flambeau.ops.sampling import keep_mask
 from flambeau.ops.selections.selection import Selection
 
 __all__ = [
@@ -30,8 +30,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Args:
         input: Any shape.
-        p: The probability to drop.
-        training: Outside training the input is given back as it is.
+        p: The probability of dropping an element.
+        training: In evaluation the input is returned unchanged.
         inplace: Overwrite the input.
 
     Raises:
@@ -45,7 +45,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _mask_of(input: Tensor, p: float) -> Tensor:
-    """Which elements are kept; PyTorch draws them in the order of their memory."""
+    """The mask of kept elements; PyTorch draws them in memory order."""
     if isinstance(input, Selection):
         return input.like(_mask_of(input.lanes, p))
     try:
@@ -92,7 +92,7 @@ def dropout2d(
 ) -> Tensor:
     """Zero whole channels of ``(N, C, H, W)``, each with probability ``p``.
 
-    A 3-d input is taken as ``(N, C, L)``, with a warning.
+    A 3-d input is interpreted as ``(N, C, L)``, with a warning.
 
     Raises:
         ValueError: ``p`` is not from 0 to 1.
@@ -134,7 +134,7 @@ def _warn_of_shape(name: str, expected: str, input: Tensor, first: str) -> None:
 def _batched(
     input: Tensor, p: float, training: bool, inplace: bool, name: str, with_batch: int | None
 ) -> Tensor:
-    """Drop channels of an input of ``with_batch`` dimensions; any other has no batch."""
+    """Drop channels of an input with ``with_batch`` dimensions; any other input has no batch."""
     if not training or p == 0:
         return input
     if with_batch is None or input.dim() == with_batch:

@@ -1,16 +1,14 @@
-"""Tables indexed by integers."""
+"""Lookup tables: embeddings and one-hot vectors."""
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from flambeau.core.dtype import int64
-from flambeau.core.misfits import require_tensors
-from flambeau.core.modes import no_grad
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
+from flambeau.core.operators.misfits import require_tensors
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.dtype import int64
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import check_below, concrete_values, outside
 from flambeau.ops.neural import embedding as ops
-from flambeau.ops.values import check_below, concrete_values
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -25,25 +23,25 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of ``weight`` that ``input`` names.
+    """The rows of ``weight`` with the indices ``input``.
 
     Args:
         input: Integers, any shape.
         weight: ``(num_embeddings, embedding_dim)``.
         padding_idx: A row that takes no gradient; negative counts from the end.
-        max_norm: First scale the named rows of ``weight`` down to this norm, in place.
-        norm_type: Which norm ``max_norm`` means.
-        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
-        sparse: Let the gradient of a leaf be sparse, with the rows that ``input`` names.
+        max_norm: First scale the looked up rows of ``weight`` down to this norm, in place.
+        norm_type: The order of the norm for ``max_norm``.
+        scale_grad_by_freq: Divide the gradient of each row by its frequency in ``input``.
+        sparse: Make the gradient of a leaf sparse, with the looked up rows only.
 
     Returns:
         ``(*input.shape, embedding_dim)``.
 
     Raises:
-        ValueError: ``padding_idx`` is no row of ``weight``.
-        IndexError: ``input`` names a row that does not exist. In compiled functions, and on other
+        ValueError: ``padding_idx`` is not a row of ``weight``.
+        IndexError: An index in ``input`` is out of range. In compiled functions, and on other
             devices than the CPU, the result is NaN there instead.
-        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix; or both
+        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is not a matrix; or both
             ``sparse`` and ``scale_grad_by_freq`` are set, and a gradient is wanted.
     """
     rows = _rows("embedding", weight)
@@ -53,9 +51,10 @@ def embedding(
     if max_norm is not None:
         _renormalize(input, weight, max_norm, norm_type)
     if sparse:
-        # Few programs use it.
-        embed = import_module("flambeau.sparse.embedding").embedding
-        return embed(input, weight, padding_idx, scale_grad_by_freq)
+        # Imported on first use: few programs need it.
+        from flambeau.sparse import embedding as sparse_embedding
+
+        return sparse_embedding.embedding(input, weight, padding_idx, scale_grad_by_freq)
     return ops.embedding(input, weight, padding_idx, scale_grad_by_freq)
 
 
@@ -107,25 +106,25 @@ def embedding_bag(
     """Sums, means or maxima of bags of rows of ``weight``.
 
     Args:
-        input: Integers: ``(B, N)``, bags of one size; or ``(L,)``, bags one after the other.
+        input: Integers: ``(B, N)``, bags of one size; or ``(L,)``, concatenated bags.
         weight: ``(num_embeddings, embedding_dim)``.
-        offsets: ``(B,)``, where each bag of a 1-d input begins.
-        max_norm: First scale the named rows of ``weight`` down to this norm, in place.
-        norm_type: Which norm ``max_norm`` means.
-        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
+        offsets: ``(B,)``, the start of each bag in a 1-d input.
+        max_norm: First scale the looked up rows of ``weight`` down to this norm, in place.
+        norm_type: The order of the norm for ``max_norm``.
+        scale_grad_by_freq: Divide the gradient of each row by its frequency in ``input``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: Accepted; gradients are dense.
-        per_sample_weights: As ``input``, a factor for each row; for ``mode="sum"``.
-        include_last_offset: The last of ``offsets`` is where the last bag ends.
-        padding_idx: A row that counts for nothing; negative counts from the end.
+        per_sample_weights: Shaped like ``input``, a factor for each row; for ``mode="sum"``.
+        include_last_offset: The last of ``offsets`` is the end of the last bag.
+        padding_idx: A row that is ignored; negative counts from the end.
 
     Returns:
         ``(B, embedding_dim)``, zeros for empty bags.
 
     Raises:
         ValueError: Shapes or options do not match.
-        RuntimeError: ``offsets`` do not begin with 0, or go beyond the input; ``input`` or
-            ``padding_idx`` names a row that does not exist.
+        RuntimeError: ``offsets`` do not begin with 0, or exceed the input; ``input`` or
+            ``padding_idx`` is out of range.
         NotImplementedError: ``per_sample_weights`` with another mode than ``"sum"``.
     """
     _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq)
@@ -195,12 +194,12 @@ def _check_offsets(offsets: Tensor, input: Tensor) -> None:
 
 @asks
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Zeros, with a one at each class index.
+    """Vectors of zeros with a one at each class index.
 
     Args:
         tensor: Classes, int64, any shape.
-        num_classes: How many classes there are; -1 for one more than the greatest, which a
-            compiled function cannot know.
+        num_classes: The number of classes; -1 for one more than the greatest index, which is
+            unknown in a compiled function.
 
     Returns:
         ``(*tensor.shape, num_classes)``, int64.
@@ -221,8 +220,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise TypeError(f"one_hot(): num_classes must be an int, got {kind}: {num_classes!r:.80}")
     if tensor.dtype is not int64:
         raise RuntimeError(f"one_hot() takes int64 class indices, got {tensor.dtype}")
-    classes = concrete_values(tensor)
     if num_classes == -1:
+        classes = concrete_values(tensor)
         if classes is None:
             classes = tensor.numpy(force=True)
         if not classes.size:
@@ -230,10 +229,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(classes.max()) + 1
     elif num_classes < 1:
         raise RuntimeError(f"one_hot(): num_classes must be positive, got {num_classes}")
-    if classes is not None and classes.size:
-        lowest, highest = classes.min(), classes.max()
-        if lowest < 0 or highest >= num_classes:
-            raise RuntimeError(
-                f"one_hot(): classes must be from 0 to {num_classes - 1}, got {lowest} to {highest}"
-            )
+    wrong = outside(tensor, 0, num_classes)
+    if wrong is not None:
+        raise RuntimeError(
+            f"one_hot(): classes must be from 0 to {num_classes - 1}, got {wrong.min()} to "
+            f"{wrong.max()}"
+        )
     return ops.one_hot(tensor, num_classes)

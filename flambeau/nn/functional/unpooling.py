@@ -1,15 +1,15 @@
-"""The reverse of max pooling, and max pooling at random places."""
+"""The inverse of max pooling, and max pooling with random windows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.ops.neural.unpooling import fractional_max_pool, max_unpool
-from flambeau.ops.sampling import rand
-from flambeau.ops.values import concrete_values
+from flambeau.core.operators.overrides import asks
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import outside
+from flambeau.ops.draws.sampling import rand
+from flambeau.ops.neural.spatial.unpooling import fractional_max_pool, max_unpool
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -61,11 +61,11 @@ def _unpooled(
 
 
 def _check_places(name: str, indices: Tensor, sizes: list[int]) -> None:
-    places = concrete_values(indices)
     limit = 1
     for size in sizes:
         limit *= size
-    if places is not None and places.size and not 0 <= places.min() <= places.max() < limit:
+    places = outside(indices, 0, limit)
+    if places is not None:
         raise RuntimeError(
             f"{name}(): indices must be from 0 to {limit - 1} for an output of size {sizes}, got "
             f"{places.min()} to {places.max()}"
@@ -77,7 +77,7 @@ def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """The reverse of `max_pool1d`; see `max_unpool2d`."""
+    """The inverse of `max_pool1d`; see `max_unpool2d`."""
     return _unpooled(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -86,19 +86,19 @@ def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Zeros, with each maximum back at its place.
+    """Zeros, with each maximum at its original position.
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        indices: Where they go: the indices from `max_pool2d` with ``return_indices=True``.
-        kernel_size: Size of a window; one number or one per dimension, as the following.
+        indices: The positions of the maxima, from `max_pool2d` with ``return_indices=True``.
+        kernel_size: Size of a window; one number or one per dimension, like the following.
         stride: Step from window to window, by default ``kernel_size``.
         padding: The padding of the pooling.
-        output_size: The size before pooling, which several sizes can have led to.
+        output_size: The size before pooling, which is ambiguous.
 
     Raises:
         ValueError: ``output_size`` is not possible.
-        RuntimeError: Shapes do not match, or an index lies outside.
+        RuntimeError: Shapes do not match, or an index is out of range.
     """
     return _unpooled(2, input, indices, kernel_size, stride, padding, output_size)
 
@@ -108,7 +108,7 @@ def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """The reverse of `max_pool3d`; see `max_unpool2d`."""
+    """The inverse of `max_pool3d`; see `max_unpool2d`."""
     return _unpooled(3, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -165,16 +165,16 @@ def fractional_max_pool2d(
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The maxima of windows that lie at random.
+    """The maxima of windows at random positions.
 
     Graham, Fractional Max-Pooling, https://arxiv.org/abs/1412.6071
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
         kernel_size: Size of a window; one number or one per dimension.
-        output_size: How many windows there are.
-        output_ratio: Or how many there are for each element of the input, from 0 to 1.
-        return_indices: Give a pair, with the positions of the maxima in the flattened plane.
+        output_size: The number of windows.
+        output_ratio: Or the ratio of windows to elements of the input, from 0 to 1.
+        return_indices: Return a pair, with the positions of the maxima in the flattened plane.
 
     Raises:
         ValueError: Both or neither of ``output_size`` and ``output_ratio`` are given.

@@ -1,4 +1,4 @@
-"""Images: their size, their borders, their rearrangement."""
+"""Images: padding, resizing and sampling."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.overrides import asks
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.neural import pooling
-from flambeau.ops.neural.folding import (
+from flambeau.core.operators.overrides import asks
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.neural.spatial import pooling
+from flambeau.ops.neural.spatial.folding import (
     channel_shuffle,
     fold,
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
 )
-from flambeau.ops.neural.grids import affine_grid_generator
-from flambeau.ops.neural.grids import grid_sample as _grid_sample
-from flambeau.ops.neural.padding import constant_pad_nd, pad_by_rule
-from flambeau.ops.neural.resampling import interpolate_nearest, interpolate_smoothly
+from flambeau.ops.neural.spatial.grids import affine_grid_generator
+from flambeau.ops.neural.spatial.grids import grid_sample as _grid_sample
+from flambeau.ops.neural.spatial.padding import constant_pad_nd, pad_by_rule
+from flambeau.ops.neural.spatial.resampling import interpolate_nearest, interpolate_smoothly
 
 __all__ = [
     "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate",
@@ -36,19 +36,19 @@ native_channel_shuffle = channel_shuffle
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
-    """``input`` continued beyond its edges; negative numbers crop.
+    """``input`` extended beyond its edges; negative numbers crop.
 
     Args:
         input: Any shape for ``"constant"``; otherwise with one to three padded dimensions, and one
             or two before them.
-        pad: How much before and behind the last dimension, then the last but one, and so on.
+        pad: The padding before and after the last dimension, then the second to last, and so on.
         mode: ``"constant"``; ``"reflect"`` mirrors without repeating the edge, ``"replicate"``
             repeats the edge, ``"circular"`` wraps around.
         value: The padding value of ``"constant"``, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` is odd in length, too long, or more than the mode can give; ``value``
-            is given with another mode.
+        RuntimeError: ``pad`` has odd length, is too long, or exceeds the mode's limit; ``value`` is
+            given with another mode.
         NotImplementedError: The mode is unknown, or not defined for this number of dimensions.
 
     >>> import flambeau
@@ -80,21 +80,21 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """``input`` in another size.
+    """``input`` resized.
 
     Args:
         input: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
         size: The new spatial size; one number or one per dimension.
-        scale_factor: Or the factors that give it, rounded down.
+        scale_factor: Or the factors of the size, which is rounded down.
         mode: ``"nearest"``, ``"nearest-exact"``, ``"area"``, or by the number of dimensions
             ``"linear"``, ``"bilinear"``, ``"bicubic"``, ``"trilinear"``; ``"lanczos"`` for images,
             with ``antialias`` only.
-        align_corners: Put the first and last output on the first and last input; for the linear
-            and cubic modes.
+        align_corners: Align the first and last elements of input and output; for the linear and
+            cubic modes.
         recompute_scale_factor: Interpolate with the ratio of the rounded sizes, not with
             ``scale_factor`` itself.
         antialias: When shrinking images with ``"bilinear"``, ``"bicubic"`` or ``"lanczos"``,
-            average over all that an output stands for.
+            average over all inputs that an output covers.
 
     Raises:
         ValueError: The options contradict each other.
@@ -233,7 +233,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Args:
         theta: ``(N, 2, 3)``, or ``(N, 3, 4)`` for volumes.
         size: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        align_corners: Let -1 and 1 mean the middles of the outermost pixels, not their edges.
+        align_corners: Interpret -1 and 1 as the centers of the outermost pixels, not as their
+            edges.
 
     Returns:
         ``(N, H, W, 2)`` or ``(N, D, H, W, 3)``, x first.
@@ -241,7 +242,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises:
         ValueError: ``theta`` is not floating point, or does not fit ``size``, or a size is not
             positive.
-        NotImplementedError: ``size`` is for neither.
+        NotImplementedError: ``size`` has another length.
     """
     if align_corners is None:
         _warn_of_corners("affine_grid")
@@ -280,12 +281,13 @@ def grid_sample(
 
     Args:
         input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        grid: ``(N, H', W', 2)`` or ``(N, D', H', W', 3)``; x first, from -1 to 1. Where there is a
-            border, NaN means -1.
+        grid: ``(N, H', W', 2)`` or ``(N, D', H', W', 3)``; x first, from -1 to 1. With ``"border"``
+            or ``"reflection"``, NaN means -1.
         mode: ``"bilinear"``, ``"nearest"`` or, for images, ``"bicubic"``.
-        padding_mode: What lies outside: ``"zeros"``, the ``"border"`` repeated, or a
+        padding_mode: The values outside the image: ``"zeros"``, the ``"border"`` repeated, or a
             ``"reflection"``.
-        align_corners: Let -1 and 1 mean the middles of the outermost pixels, not their edges.
+        align_corners: Interpret -1 and 1 as the centers of the outermost pixels, not as their
+            edges.
 
     Returns:
         ``(N, C, H', W')`` or ``(N, C, D', H', W')``.

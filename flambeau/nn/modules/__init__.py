@@ -1,4 +1,9 @@
-"""The layers, one file per family, under PyTorch's file names."""
+"""The layers, one file per family, under PyTorch's file names.
+
+A layer uses Tensors and `nn.functional` only. It looks up its function by name at each call, so a
+patched function takes effect, in compiled functions too; a convolution's is bound in its class.
+PyTorch's signatures and its one-, two- and three-dimensional variants are spelled out.
+"""
 
 from flambeau.nn.modules import (
     activation,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.multihead_attention import MultiheadAttention
 from flambeau.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
@@ -26,7 +26,7 @@ class _InPlace(Module):
     """An elementwise function that may overwrite its input.
 
     Args:
-        inplace: Whether it does.
+        inplace: Whether to overwrite the input.
     """
 
     __constants__: list[str] = ["inplace"]
@@ -82,7 +82,7 @@ class SELU(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """``min(max(0, x + 3), 6) / 6``, elementwise: `Sigmoid` by straight lines.
+    """``min(max(0, x + 3), 6) / 6``, elementwise: a piecewise linear `Sigmoid`.
 
     Args:
         inplace: Whether to overwrite the input.
@@ -111,8 +111,8 @@ class Threshold(_InPlace):
     """``x`` where ``x > threshold``, and ``value`` elsewhere.
 
     Args:
-        threshold: The largest number that is replaced.
-        value: The value that replaces it.
+        threshold: The largest value that is replaced.
+        value: The replacement.
         inplace: Whether to overwrite the input.
     """
 
@@ -131,8 +131,8 @@ class Threshold(_InPlace):
 class RReLU(_InPlace):
     """`LeakyReLU` whose slope is random in training (https://arxiv.org/abs/1505.00853).
 
-    For each negative element it is drawn uniformly from ``lower`` to ``upper``; in evaluation it is
-    their mean.
+    The slope of each negative element is drawn uniformly from ``lower`` to ``upper``; in evaluation
+    it is their mean.
 
     Args:
         lower: The smallest slope.
@@ -207,7 +207,7 @@ class ReLU6(Hardtanh):
 
 
 class _ScaledExponential(_InPlace):
-    """A function with a curve to ``-alpha`` for negative numbers."""
+    """A function that saturates at ``-alpha`` for negative numbers."""
 
     __constants__: list[str] = ["alpha", "inplace"]
     _repr_attributes = ("alpha", ("inplace", False))
@@ -359,10 +359,10 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """``x`` moved towards 0 by ``lambd``, elementwise.
+    """``x`` shrunk towards 0 by ``lambd``, elementwise.
 
     Args:
-        lambd: How far, at least 0.
+        lambd: The amount, at least 0.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -373,8 +373,8 @@ class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``, elementwise: a smooth `ReLU`.
 
     Args:
-        beta: How sharp the bend is.
-        threshold: Where ``beta * x`` is greater, ``x`` itself.
+        beta: The sharpness of the bend.
+        threshold: Above this value of ``beta * x`` the function is ``x``.
     """
 
     __constants__: list[str] = ["beta", "threshold"]
@@ -396,9 +396,9 @@ class PReLU(Module):
 
     Args:
         num_parameters: 1, or the number of channels ``C``, each with a slope of its own.
-        init: The slope at first.
-        device: Where to put the parameter.
-        dtype: Of the parameter.
+        init: The initial slope.
+        device: The device of the parameter.
+        dtype: The dtype of the parameter.
 
     Attributes:
         weight: ``(num_parameters,)``, the slopes.
@@ -417,7 +417,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Put all slopes back to their first value."""
+        """Reset all slopes to their initial value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

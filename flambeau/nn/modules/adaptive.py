@@ -6,42 +6,42 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
 from flambeau.ops import cat, where
-from flambeau.ops.known import is_unknown
-from flambeau.ops.values import concrete_values
+from flambeau.ops.common.known import is_unknown
+from flambeau.ops.common.values import concrete_values
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
 class _ASMoutput(NamedTuple):
-    """The log-probability of each target, and minus their mean."""
+    """The log-probability of each target, and the loss, minus their mean."""
 
     output: Tensor
     loss: Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log-probabilities of target classes, of which few are frequent and many are rare.
+    """The log-probabilities of target classes with few frequent and many rare classes.
 
-    Classes are sorted by frequency, the most frequent first. Those before the first cutoff make
-    the head, together with one entry for each cluster of rarer ones; the classes of a cluster are
-    computed from ever fewer features: ``in_features // div_value ** i`` for cluster ``i``.
+    Classes are sorted by frequency, the most frequent first. The classes before the first cutoff
+    form the head, together with one entry for each cluster of rarer classes. Later clusters are
+    computed from fewer features: ``in_features // div_value ** i`` for cluster ``i``.
 
     Shapes: ``(N, in_features)`` and ``(N,)`` to ``(N,)`` and a scalar; or without ``N``.
 
     Args:
         in_features: Size of the input.
         n_classes: The number of classes.
-        cutoffs: Where the clusters begin: rising numbers between 1 and ``n_classes - 1``.
-        div_value: By how much the features become fewer from cluster to cluster.
+        cutoffs: The starts of the clusters: increasing numbers between 1 and ``n_classes - 1``.
+        div_value: The factor by which the features decrease from cluster to cluster.
         head_bias: Whether the head has a bias.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         head: A `Linear` to the frequent classes and the clusters.
@@ -82,21 +82,21 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of head and tail again."""
+        """Redraw the parameters of head and tail."""
         self.head.reset_parameters()
         for to_features, to_classes in self.tail:
             to_features.reset_parameters()
             to_classes.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
-        """The log-probability of each target, and minus their mean.
+        """The log-probability of each target, and the loss, minus their mean.
 
         Args:
             input_: ``(N, in_features)`` or ``(in_features,)``.
             target_: Classes, ``(N,)`` or ``()``.
 
         Raises:
-            RuntimeError: The shapes do not match, or a target is no class.
+            RuntimeError: The shapes do not match, or a target is not a class.
         """
         _check_shapes(input_, target_)
         batched = target_.dim() > 0
@@ -110,9 +110,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def _log_prob_of(self, input: Tensor, target: Any) -> Any:
         """The log-probability of the target of each sample.
 
-        A cluster is computed for every sample, and what does not matter is put aside. So the shapes
-        do not depend on the targets, and one compiled program serves for all. A cluster that is
-        seen to have no target at all is left out, and takes no gradient.
+        Each cluster is computed for every sample, and results for samples of other clusters are
+        discarded. So shapes do not depend on the targets, and one compiled program serves all. A
+        cluster that is known to have no target is skipped, and takes no gradient.
         """
         seen = concrete_values(target)
         head = F.log_softmax(self.head(input), dim=1)
@@ -131,7 +131,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return chosen if output is None else chosen + output
 
     def _check_targets(self, target: Tensor) -> None:
-        """Raise RuntimeError if a target is no class, unless targets cannot be looked at."""
+        """Raise RuntimeError if a target is not a class, unless the targets are unknown."""
         if is_unknown(target._read()) or target.numel() == 0:
             return
         least, greatest = target.min().item(), target.max().item()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -37,13 +37,13 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The maxima of as many windows as the output has elements.
+    """The maxima of windows, one for each element of the output.
 
     Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
 
     Args:
-        output_size: Size of the output; ``None`` in a place keeps the input's.
-        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+        output_size: Size of the output; ``None`` keeps the input's size.
+        return_indices: Also return the positions of the maxima, for `MaxUnpool2d`.
     """
 
     def forward(self, input: Tensor) -> Any:
@@ -82,12 +82,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """The means of as many windows as the output has elements.
+    """The means of windows, one for each element of the output.
 
     Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
 
     Args:
-        output_size: Size of the output; ``None`` in a place keeps the input's.
+        output_size: Size of the output; ``None`` keeps the input's size.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
-from flambeau.core.writing import all_or_none
+from flambeau.core.operators.writing import all_or_none
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, is_lazy
-from flambeau.ops.creation import empty, ones, zeros
+from flambeau.ops.factories.creation import empty, ones, zeros
 
 __all__ = [
     "BatchNorm1d",
@@ -73,14 +73,14 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Put the running mean back to 0, the running variance to 1, the count of batches to 0."""
+        """Reset the running mean to 0, the running variance to 1, and the count of batches to 0."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Put the weight back to 1, the bias to 0, and the running statistics to their start."""
+        """Reset the weight to 1, the bias to 0, and the running statistics."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -88,7 +88,7 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
-        """Raise ValueError unless ``input`` has as many dimensions as this layer takes."""
+        """Raise ValueError unless ``input`` has a number of dimensions that this layer accepts."""
         raise NotImplementedError(f"{type(self).__name__} does not define _check_input_dim()")
 
     def _load_from_state_dict(
@@ -125,7 +125,7 @@ class _BatchNorm(_NormBase):
     """Batch normalization of an input of any shape ``(N, C, *)``."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` normalized: by its own statistics in training, else by the running ones."""
+        """``input`` normalized by its own statistics in training, else by the running ones."""
         self._check_input_dim(input)
         if self.training and self.track_running_stats:
             buffers = self.num_batches_tracked, self.running_mean, self.running_var
@@ -139,7 +139,7 @@ class _BatchNorm(_NormBase):
         if self.training and tracks and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                # Of n batches each has the share 1/n. The count stays on its device.
+                # The share of each of n batches is 1/n. The count stays on its device.
                 momentum = self.num_batches_tracked.double().reciprocal()
         mean, variance = self.running_mean, self.running_var
         uses_batch = self.training or (mean is None and variance is None)
@@ -180,7 +180,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_batches_tracked: Any = zeros((), device=device, dtype=dtypes.int64)
 
     def reset_parameters(self) -> None:
-        """Put everything back to its start, once it has a shape."""
+        """Reset everything, if it has a shape."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
@@ -217,22 +217,22 @@ class BatchNorm2d(_BatchNorm):
     """Each channel with mean 0 and variance 1 over batch and space, scaled and shifted.
 
     ``y = (x - mean) / sqrt(var + eps) * weight + bias``. In training the statistics are those of
-    the batch, and the running ones move towards them, in place:
-    ``running = (1 - momentum) * running + momentum * batch``, for the variance with the unbiased
-    one of the batch. In evaluation the running ones are used.
+    the batch, and the running statistics are updated in place: ``running = (1 - momentum) * running
+    + momentum * batch``, with the unbiased variance of the batch. In evaluation the running
+    statistics are used.
 
     Shapes: ``(N, C, H, W)`` to the same.
 
     Args:
         num_features: The number of channels ``C``.
         eps: Added to the variance.
-        momentum: The share of a batch in the new running statistics; ``None`` means the plain
-            average of all batches.
+        momentum: The share of a batch in the new running statistics; ``None`` means the cumulative
+            average over all batches.
         affine: Whether there are a learned ``weight`` and ``bias``; otherwise they are ``None``.
         track_running_stats: Whether there are running statistics; otherwise they are ``None``, and
             those of the batch are used in evaluation too.
-        device: Where to put parameters and buffers.
-        dtype: Of parameters and running statistics.
+        device: The device of parameters and buffers.
+        dtype: The dtype of parameters and running statistics.
         bias: Whether there is a ``bias``, if ``affine``.
 
     Attributes:
@@ -240,7 +240,7 @@ class BatchNorm2d(_BatchNorm):
         bias: ``(C,)``, 0 at first.
         running_mean: ``(C,)``, 0 at first; a buffer.
         running_var: ``(C,)``, 1 at first; a buffer.
-        num_batches_tracked: How many batches training has seen; an int64 buffer.
+        num_batches_tracked: The number of batches in training so far; an int64 buffer.
 
     Raises:
         ValueError: In `forward`: the input has another number of dimensions, or in training only
@@ -270,22 +270,22 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization whose statistics are those of the whole batch, over all devices.
+    """Batch normalization with the statistics of the whole batch, over all devices.
 
-    In a program that JAX has sharded over devices the mean of a tensor is the mean of all its
-    parts, so this is batch normalization of ``(N, C, *)`` as it is; see `BatchNorm2d`.
+    In a program that JAX has sharded over devices the mean of a tensor is the mean over all shards,
+    so this is plain batch normalization of ``(N, C, *)``; see `BatchNorm2d`.
 
     Shapes: ``(N, C, *)`` to the same.
 
     Args:
         num_features: The number of channels ``C``.
-        eps: See `BatchNorm2d`, as all following but ``process_group``.
+        eps: See `BatchNorm2d`, like all following except ``process_group``.
         momentum: The share of a batch in the new running statistics.
         affine: Whether there are a learned ``weight`` and ``bias``.
         track_running_stats: Whether there are running statistics.
         process_group: Kept as an attribute, without effect.
-        device: Where to put parameters and buffers.
-        dtype: Of parameters and running statistics.
+        device: The device of parameters and buffers.
+        dtype: The dtype of parameters and running statistics.
         bias: Whether there is a ``bias``, if ``affine``.
     """
 
@@ -319,7 +319,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """``module`` with every batch normalization in it made a `SyncBatchNorm`.
+        """``module`` with every batch normalization replaced by a `SyncBatchNorm`.
 
         Args:
             module: Changed in place, unless it is a batch normalization itself. Parameters and

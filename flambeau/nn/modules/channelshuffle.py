@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -10,7 +10,7 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """The channels of all groups taken in turns: those of ``(g, C/g)`` in the order ``(C/g, g)``.
+    """The channels of all groups interleaved: ``(g, C/g)`` transposed to ``(C/g, g)``.
 
     Shapes: ``(N, C, *)`` to the same.
 

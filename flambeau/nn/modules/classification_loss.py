@@ -1,12 +1,12 @@
-"""Losses of classes and of sequences of classes; see `flambeau.nn.modules.loss`."""
+"""Losses for classes and for sequences of classes; see `flambeau.nn.modules.loss`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
@@ -31,7 +31,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: ``(C,)``, a factor for each class; the mean is then weighted too.
         size_average: Deprecated; see ``reduction``.
-        ignore_index: A target that counts for nothing.
+        ignore_index: A target value that is ignored.
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
@@ -56,7 +56,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """`NLLLoss`, which takes images as well. Deprecated."""
+    """`NLLLoss`, which accepts images as well. Deprecated."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: ``(C,)``, a factor for each class; the mean is then weighted too.
         size_average: Deprecated; see ``reduction``.
-        ignore_index: A target that counts for nothing.
+        ignore_index: A target value that is ignored.
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
@@ -127,13 +127,13 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         num_classes: The number of classes.
         out_features: Further dimensions of the targets, for several targets per sample.
         bias: Whether the linear map has a bias.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: ``(num_classes,)``, a factor for each class.
-        ignore_index: A target that counts for nothing, by default -100 where targets are classes.
+        ignore_index: A target value that is ignored, by default -100 if targets are classes.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
-        options: How to spare memory.
+        options: Options that save memory.
 
     Raises:
         RuntimeError: ``weight`` has another shape, or ``label_smoothing`` is out of range.
@@ -206,7 +206,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """``-(y * log(x) + (1 - y) * log(1 - x))``, the cross entropy of two classes.
 
-    Logarithms are kept above -100, so that the loss is finite.
+    Logarithms are clamped to at least -100, so that the loss is finite.
 
     Shapes: any, twice the same; probabilities.
 
@@ -255,20 +255,19 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification: sequences of classes whose places are not known.
+    """Connectionist temporal classification: a loss for unaligned sequences of classes.
 
-    Minus the log-probability of the target under all ways to stretch it over the input, by
-    repeating classes and by blanks. See Graves and others, "Connectionist temporal classification",
-    2006.
+    Minus the log-probability of the target, summed over all alignments with the input that repeat
+    classes and insert blanks. See Graves and others, "Connectionist temporal classification", 2006.
 
-    Shapes: log-probabilities ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)`` or all of them in one
+    Shapes: log-probabilities ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)`` or concatenated in one
     vector; lengths ``(N,)`` or ``()``. Gives ``(N,)`` or ``()`` before reduction.
 
     Args:
-        blank: The class that stands for none.
+        blank: The class that means no label.
         reduction: ``"mean"``, where each loss is divided by the length of its target first,
             ``"sum"`` or ``"none"``.
-        zero_infinity: Make losses of targets that do not fit into their inputs 0, and their
+        zero_infinity: Set the losses of targets that do not fit into their inputs to 0, and their
             gradients.
     """
 

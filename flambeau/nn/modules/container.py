@@ -1,4 +1,4 @@
-"""Modules that hold modules: in a chain, in a list, in a dictionary."""
+"""Containers of modules: sequential, list and dictionary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from itertools import chain, islice
 from typing import Any, Self
 
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 from flambeau.nn.module import Module, indented
 from flambeau.nn.modules.parameter_container import ParameterDict, ParameterList, pairs_of
 
@@ -37,9 +37,9 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """The base of `Sequential` and `ModuleList`: submodules that are reached by position.
+    """The base of `Sequential` and `ModuleList`: submodules that are indexed by position.
 
-    In a list their names are their positions; the names in a chain may be others.
+    In a list the names are the positions; in a `Sequential` they may differ.
     """
 
     def __len__(self) -> int:
@@ -52,10 +52,10 @@ class _Numbered(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def _position(self, index: int) -> int:
-        """A position counted from the start, from one that may count from the end.
+        """A position counted from the start; negative positions count from the end.
 
         Raises:
-            IndexError: Nothing is there.
+            IndexError: The position is out of range.
         """
         size, position = len(self), operator.index(index)
         if not -size <= position < size:
@@ -78,7 +78,7 @@ class _Numbered(Module):
         self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
 
     def append(self, module: Module) -> Self:
-        """Add ``module`` at the end; gives self."""
+        """Add ``module`` at the end; return self."""
         self.add_module(str(len(self)), module)
         return self
 
@@ -92,13 +92,13 @@ class _Numbered(Module):
         raise NotImplementedError(f"{type(self).__name__} does not define indexing")
 
     def _shift(self, start: int) -> None:
-        """Move the modules from position ``start`` on up by one."""
+        """Shift the modules from position ``start`` on by one."""
         for i in range(len(self._modules), start, -1):
             self._modules[str(i)] = self._modules[str(i - 1)]
 
 
 class Sequential(_Numbered):
-    """Modules in a chain: each takes the output of the one before.
+    """Modules in sequence: each takes the output of the previous one.
 
     Args:
         *args: The modules, or one `OrderedDict` of them by name.
@@ -152,16 +152,16 @@ class Sequential(_Numbered):
         return factor
 
     def forward(self, input: Any) -> Any:
-        """The output of the last module; ``input`` itself without modules."""
+        """The output of the last module; ``input`` itself if there are no modules."""
         for module in self:
             input = module(input)
         return input
 
     def insert(self, index: int, module: Module) -> Self:
-        """Put ``module`` before position ``index``, which may count from the end; gives self.
+        """Insert ``module`` before position ``index``, which may count from the end; return self.
 
         Raises:
-            AssertionError: ``module`` is no module.
+            AssertionError: ``module`` is not a module.
             IndexError: The position is out of range.
         """
         if not isinstance(module, Module):
@@ -175,7 +175,7 @@ class Sequential(_Numbered):
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Self:
-        """Add the modules of an iterable at the end; gives self."""
+        """Add the modules of an iterable at the end; return self."""
         for module in sequential:
             self.append(module)
         return self
@@ -190,7 +190,7 @@ def _checked_operand(other: Any) -> Sequential:
 
 
 class ModuleList(_Numbered):
-    """Modules in a list, which are registered as a list would not be.
+    """A list of modules that are registered as submodules.
 
     Args:
         modules: The modules.
@@ -216,14 +216,14 @@ class ModuleList(_Numbered):
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Put ``module`` before position ``index``, as ``list.insert`` does."""
+        """Insert ``module`` before position ``index``, as ``list.insert`` does."""
         size = len(self)
         index = max(0, index + size) if index < 0 else min(index, size)
         self._shift(index)
         self._modules[str(index)] = module
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add the modules of an iterable at the end; gives self.
+        """Add the modules of an iterable at the end; return self.
 
         Raises:
             TypeError: ``modules`` cannot be iterated over.
@@ -259,7 +259,7 @@ def _block_text(first: int, last: int, text: str) -> str:
 
 
 class ModuleDict(Module):
-    """Modules in a dictionary, which are registered as a dictionary's would not be.
+    """A dictionary of modules that are registered as submodules.
 
     Args:
         modules: The modules by name: a mapping, or an iterable of pairs.
@@ -293,7 +293,7 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove the module ``key``, and give it."""
+        """Remove the module ``key``, and return it."""
         return self._modules.pop(key)
 
     def keys(self) -> KeysView[str]:
@@ -313,7 +313,7 @@ class ModuleDict(Module):
 
         Raises:
             TypeError: ``modules`` or one of its elements cannot be iterated over.
-            ValueError: An element is no pair.
+            ValueError: An element is not a pair.
         """
         for key, module in pairs_of("ModuleDict", modules):
             self[key] = module

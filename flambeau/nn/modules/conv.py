@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.conv_base import _ConvNd, _ConvTransposeNd
 from flambeau.nn.modules.lazy import LazyModuleMixin
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Conv(_ConvNd):
-    """A convolution, in as many dimensions as the subclass says."""
+    """A convolution; the subclass sets the number of dimensions."""
 
     _sizes: Callable[[Any], tuple[int, ...]]
     _convolve: Callable[..., Tensor]
@@ -101,18 +101,18 @@ class Conv2d(_Conv):
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
-        kernel_size: Size of the kernel; a number, or one per dimension, as the following.
+        kernel_size: Size of the kernel; a number, or one per dimension, like the following.
         stride: Step from one output to the next.
-        padding: The padding on both sides; ``"valid"`` is none, and ``"same"`` as much as keeps
-            the size of the input.
+        padding: The padding on both sides; ``"valid"`` means none, and ``"same"`` keeps the size of
+            the input.
         dilation: Step between the elements of the kernel.
-        groups: Into how many parts the channels are divided that do not see each other. With
-            ``groups=in_channels`` each channel has kernels of its own.
+        groups: The number of groups of channels that are convolved separately. With
+            ``groups=in_channels`` each channel has its own kernels.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
         padding_mode: The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or
             ``"circular"``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight: ``(out_channels, in_channels // groups, *kernel_size)``, at first uniform in
@@ -121,7 +121,7 @@ class Conv2d(_Conv):
 
     Raises:
         ValueError: ``groups`` is not positive or does not divide the channels, or the padding is
-            none that can be done.
+            invalid.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -145,7 +145,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution, in as many dimensions as the subclass says."""
+    """A transposed convolution; the subclass sets the number of dimensions."""
 
     _sizes: Callable[[Any], tuple[int, ...]]
     _convolve: Callable[..., Tensor]
@@ -188,7 +188,7 @@ class _ConvTranspose(_ConvTransposeNd):
 
         Args:
             input: See the class.
-            output_size: The spatial sizes wanted, where a stride leaves several possible.
+            output_size: The spatial sizes, which are ambiguous with a stride.
 
         Raises:
             ValueError: ``output_size`` cannot be reached, or has the wrong number of entries.
@@ -232,7 +232,7 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of `Conv2d` as a linear map: the same map as its gradient by the input.
+    """The transpose of `Conv2d` as a linear map: the gradient of `Conv2d` by its input.
 
     Shapes: ``(N, in_channels, H, W)`` or ``(in_channels, H, W)`` to ``(N, out_channels, H_out,
     W_out)`` or ``(out_channels, H_out, W_out)``, with
@@ -241,16 +241,16 @@ class ConvTranspose2d(_ConvTranspose):
     Args:
         in_channels: Channels of the input.
         out_channels: Channels of the output.
-        kernel_size: Size of the kernel; a number, or one per dimension, as the following.
+        kernel_size: Size of the kernel; a number, or one per dimension, like the following.
         stride: Step from one input to the next, in outputs.
-        padding: How much of the full output to leave out on both sides.
+        padding: How much of the full output to crop on both sides.
         output_padding: The elements to add at the end of the output, less than the stride.
-        groups: Into how many parts the channels are divided that do not see each other.
+        groups: The number of groups of channels that are convolved separately.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
         dilation: Step between the elements of the kernel.
         padding_mode: Only ``"zeros"``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight: ``(in_channels, out_channels // groups, *kernel_size)``, at first uniform in
@@ -258,8 +258,8 @@ class ConvTranspose2d(_ConvTranspose):
         bias: ``(out_channels,)``, likewise.
 
     Raises:
-        ValueError: ``groups`` is not positive or does not divide the channels, or
-            ``padding_mode`` is another.
+        ValueError: ``groups`` is not positive or does not divide the channels, or ``padding_mode``
+            is another one.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -290,19 +290,19 @@ class _LazyConvXdMixin(LazyModuleMixin, _ConvNd):
     bias: Any
 
     def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        """Forget the empty parameters of the constructor for uninitialized ones."""
+        """Replace the constructor's empty parameters by uninitialized ones."""
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again, once they have a shape."""
+        """Redraw weight and bias, if they have a shape."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters the shapes that ``input`` asks for.
+        """Give the parameters the shapes that fit ``input``.
 
         Raises:
             RuntimeError: ``input`` has the wrong number of dimensions.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.utils import _reverse_repeat_tuple
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -20,7 +20,7 @@ class _ConvNd(Module):
 
     Raises:
         ValueError: ``groups`` is not positive or does not divide the channels, or the padding is
-            none that can be done.
+            invalid.
     """
 
     __constants__: list[str] = [
@@ -70,7 +70,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Redraw weight and bias."""
         init._reset_affine(self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -95,7 +95,7 @@ class _ConvNd(Module):
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
-        # Pickles from before there were other modes.
+        # Pickles from before padding modes existed.
         self.__dict__.setdefault("padding_mode", "zeros")
 
 
@@ -187,7 +187,7 @@ class _ConvTransposeNd(_ConvNd):
         num_spatial_dims: int,
         dilation: Sequence[int] | None = None,
     ) -> Sequence[int]:
-        """The padding at the end of each dimension that gives ``output_size``.
+        """The padding at the end of each dimension that results in ``output_size``.
 
         Raises:
             ValueError: ``output_size`` cannot be reached, or has the wrong number of entries.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -12,10 +12,10 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The norm of ``x1 - x2 + eps`` along the last dimension.
 
-    Shapes: twice ``(N, D)`` or ``(D,)``, or shapes that broadcast, to the same without ``D``.
+    Shapes: two of ``(N, D)`` or ``(D,)``, or shapes that broadcast, to the same without ``D``.
 
     Args:
-        p: Which norm.
+        p: The order of the norm.
         eps: Added to the difference, to keep it from 0.
         keepdim: Keep the last dimension, with size 1.
     """
@@ -35,7 +35,7 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """The cosine of the angle: ``x1 · x2 / max(|x1| * |x2|, eps)`` along a dimension.
 
-    Shapes: twice ``(*, D, *)``, or shapes that broadcast, to the same without ``D``.
+    Shapes: two of ``(*, D, *)``, or shapes that broadcast, to the same without ``D``.
 
     Args:
         dim: The dimension of the vectors.

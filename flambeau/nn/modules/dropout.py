@@ -6,7 +6,7 @@ Alpha dropout: https://arxiv.org/abs/1706.02515.
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -72,8 +72,8 @@ class Dropout1d(_DropoutNd):
 class Dropout2d(_DropoutNd):
     """`Dropout` of whole channels.
 
-    Shapes: ``(N, C, H, W)`` to the same; three dimensions are taken as ``(N, C, L)``, as
-    `Dropout1d` does.
+    Shapes: ``(N, C, H, W)`` to the same; three dimensions are interpreted as ``(N, C, L)``, as by
+    `Dropout1d`.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -1,22 +1,22 @@
-"""Dimensions joined into one, and one split into several."""
+"""Merging dimensions into one, and splitting one into several."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 
 __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """The dimensions from ``start_dim`` to ``end_dim`` joined into one.
+    """Merges the dimensions from ``start_dim`` to ``end_dim`` into one.
 
     Shapes: ``(N, *)`` to ``(N, product of *)`` by default.
 
     Args:
-        start_dim: The first dimension to join.
+        start_dim: The first dimension to merge.
         end_dim: The last one.
 
     >>> import flambeau
@@ -38,16 +38,16 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension split into several; undoes `Flatten`.
+    """Splits one dimension into several; the inverse of `Flatten`.
 
     Shapes: ``(*, S, *)`` to ``(*, *unflattened_size, *)``.
 
     Args:
         dim: The dimension to split.
-        unflattened_size: The sizes that it becomes; one may be -1, for the rest.
+        unflattened_size: The new sizes; one may be -1, for the rest.
 
     Raises:
-        TypeError: ``unflattened_size`` is no tuple or list of integers.
+        TypeError: ``unflattened_size`` is not a tuple or list of integers.
 
     >>> import flambeau
     >>> from flambeau import nn

@@ -1,8 +1,8 @@
-"""Sliding blocks of an image, taken apart and added up."""
+"""Sliding blocks of an image: extracted, and summed back."""
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -12,7 +12,7 @@ _Sizes = int | tuple[int, ...]
 
 
 class Fold(Module):
-    """Blocks added up into an image, where they overlap: the transpose of `Unfold`.
+    """Sums blocks into an image, adding where they overlap: the transpose of `Unfold`.
 
     Shapes: ``(N, C * product of kernel_size, L)`` or without ``N`` to ``(N, C, *output_size)`` or
     without ``N``, where ``L`` is the number of blocks that the image has.
@@ -21,7 +21,7 @@ class Fold(Module):
         output_size: Height and width of the image; a number means both, as in the following.
         kernel_size: Size of a block.
         dilation: Step between the elements of a block.
-        padding: Zeros on both sides of the image, which the result leaves out.
+        padding: Zeros on both sides of the image, which are cropped from the result.
         stride: Step from block to block.
     """
 

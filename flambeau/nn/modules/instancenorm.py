@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Instance normalization, over as many spatial dimensions as the subclass says."""
+    """Instance normalization; the subclass sets the number of spatial dimensions."""
 
     def __init__(
         self,
@@ -69,7 +69,8 @@ class _InstanceNorm(_NormBase):
         """``input`` normalized by its own statistics, or in evaluation by running ones.
 
         Raises:
-            ValueError: ``input`` has another number of dimensions, or with ``affine`` of channels.
+            ValueError: ``input`` has another number of dimensions, or, with ``affine``, of
+                channels.
         """
         self._check_input_dim(input)
         unbatched = self._get_no_batch_dim()
@@ -99,7 +100,7 @@ class _InstanceNorm(_NormBase):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        # Before version 2 running statistics were saved even where they were not used.
+        # Before version 2 running statistics were saved even if they were not used.
         if local_metadata.get("version") is None and not self.track_running_stats:
             names = (f"{prefix}running_mean", f"{prefix}running_var")
             found = [name for name in names if name in state_dict]
@@ -139,8 +140,8 @@ class InstanceNorm2d(_InstanceNorm):
         momentum: The share of a batch in the new running statistics.
         affine: Whether there are a learned ``weight`` and ``bias``; otherwise they are ``None``.
         track_running_stats: Whether there are running statistics, to be used in evaluation.
-        device: Where to put parameters and buffers.
-        dtype: Of parameters and running statistics.
+        device: The device of parameters and buffers.
+        dtype: The dtype of parameters and running statistics.
         bias: Whether there is a ``bias``, if ``affine``.
     """
 
@@ -169,7 +170,7 @@ class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
 class LazyInstanceNorm1d(_LazyInstanceNorm):
     """An `InstanceNorm1d` that takes ``num_features`` from its first input.
 
-    Unlike that it is affine and has running statistics by default.
+    Unlike `InstanceNorm1d` it is affine and has running statistics by default.
     """
 
     cls_to_become: type[Any] | None = InstanceNorm1d
@@ -179,7 +180,7 @@ class LazyInstanceNorm1d(_LazyInstanceNorm):
 class LazyInstanceNorm2d(_LazyInstanceNorm):
     """An `InstanceNorm2d` that takes ``num_features`` from its first input.
 
-    Unlike that it is affine and has running statistics by default.
+    Unlike `InstanceNorm2d` it is affine and has running statistics by default.
     """
 
     cls_to_become: type[Any] | None = InstanceNorm2d
@@ -189,7 +190,7 @@ class LazyInstanceNorm2d(_LazyInstanceNorm):
 class LazyInstanceNorm3d(_LazyInstanceNorm):
     """An `InstanceNorm3d` that takes ``num_features`` from its first input.
 
-    Unlike that it is affine and has running statistics by default.
+    Unlike `InstanceNorm3d` it is affine and has running statistics by default.
     """
 
     cls_to_become: type[Any] | None = InstanceNorm3d

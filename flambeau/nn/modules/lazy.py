@@ -1,13 +1,13 @@
-"""Modules that take the sizes of their parameters from their first input."""
+"""Modules that infer the sizes of their parameters from their first input."""
 
 from __future__ import annotations
 
 from itertools import chain
 from typing import Any, NoReturn
 
-from flambeau.core.finishing import finish
-from flambeau.core.modes import no_grad
-from flambeau.core.trace import current, outside
+from flambeau.core.programs.finishing import finish
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.trace import current, outside
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import is_lazy
 from flambeau.nn.state_dict import saved_members
@@ -33,28 +33,27 @@ def _initialize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 
 
 def _become_ordinary(module: Any) -> None:
-    """Remove all traces of laziness; may begin again after an interrupt."""
+    """Remove everything lazy from the module; repeatable after an interrupt."""
     for name in ("_initialize_hook", "_load_hook"):
         hook = vars(module).get(name)
         if hook is not None:
             hook.remove()
             delattr(module, name)
-    # The class that it becomes has no such attribute.
+    # The new class has no such attribute.
     ordinary = getattr(module, "cls_to_become", None)
     if ordinary is not None:
         module.__class__ = ordinary
 
 
 class LazyModuleMixin(Module):
-    """A module with uninitialized parameters, to which its first call gives a shape.
+    """A module with uninitialized parameters, which get their shapes in its first call.
 
-    A subclass names this class first among its bases, makes its parameters of
-    `UninitializedParameter` and its buffers of `UninitializedBuffer`, and defines
-    `initialize_parameters`, which materializes them. The first call runs that, removes all traces
-    of laziness, and turns the module into a `cls_to_become`. Since parameters stay the same
-    objects, an optimizer may be made before or after.
+    A subclass names this class first among its bases, creates `UninitializedParameter` and
+    `UninitializedBuffer` members, and defines `initialize_parameters`, which materializes them. The
+    first call runs it, removes the lazy hooks, and changes the module's class to `cls_to_become`.
+    Parameters stay the same objects, so an optimizer may be created before or after.
 
-    A state may be loaded before the first call: it gives the parameters their shapes.
+    A state dict may be loaded before the first call: it gives the parameters their shapes.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -90,7 +89,8 @@ class LazyModuleMixin(Module):
     def _infer_parameters(
         self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
     ) -> None:
-        # All of this outlives the program that is perhaps being compiled, and is done for real.
+        # These changes outlive a program that may be being compiled, so they are made outside the
+        # trace.
         with outside():
             _initialize(module, args, kwargs or {})
             finish(lambda _: _become_ordinary(module))
@@ -112,7 +112,7 @@ class LazyModuleMixin(Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Give uninitialized parameters and buffers the shapes of the state to load."""
+        """Give uninitialized parameters and buffers the shapes in the state dict."""
         with no_grad():
             for name, member in chain(self._parameters.items(), self._buffers.items()):
                 given = state_dict.get(prefix + name)

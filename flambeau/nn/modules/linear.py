@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.parameter import Parameter, UninitializedParameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Gives its input, whatever the arguments of the constructor.
+    """Returns its input; ignores the arguments of the constructor.
 
     Shapes: any to the same.
 
@@ -43,8 +43,8 @@ class Linear(Module):
         in_features: Size of the last dimension of the input.
         out_features: Size of the last dimension of the output.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight: ``(out_features, in_features)``, uniform in ``±1/sqrt(in_features)`` at first.
@@ -80,7 +80,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Redraw weight and bias."""
         init._reset_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """`Linear` under the name that PyTorch gives the output map of its attention."""
+    """`Linear` under the name that PyTorch uses for the output projection of its attention."""
 
 
 class Bilinear(Module):
@@ -101,8 +101,8 @@ class Bilinear(Module):
         in2_features: Size of the last dimension of the second input.
         out_features: Size of the last dimension of the output.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight: ``(out_features, in1_features, in2_features)``, uniform in
@@ -139,7 +139,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again."""
+        """Redraw weight and bias."""
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be positive, got {self.in1_features}")
         bound = 1 / math.sqrt(self.weight.size(1))
@@ -157,8 +157,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     Args:
         out_features: Size of the last dimension of the output.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
     """
 
     cls_to_become: type[Any] | None = Linear
@@ -173,12 +173,12 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias: Any = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias again, once they have a shape."""
+        """Redraw weight and bias, if they have a shape."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Give the parameters the shapes that ``input`` asks for.
+        """Give the parameters the shapes that fit ``input``.
 
         Raises:
             AssertionError: A state with another number of features has been loaded.

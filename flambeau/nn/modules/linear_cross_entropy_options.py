@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["LinearCrossEntropyOptions"]
 
@@ -15,20 +15,20 @@ _ACCUMULATORS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64
 
 @dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """Lets scores be computed for a part of the batch at a time, so that they never exist whole.
+    """Options to compute scores for a part of the batch at a time, to save memory.
 
     Attributes:
-        allow_retain_graph: Accepted; a graph can always be kept here.
-        batch_chunk_size: How many samples are computed at a time.
-        chunking_method: How to find that number: ``"auto"``; ``"aspect_ratio"``, so many that
-            their scores take as much memory as the input, or ``"aspect_ratio:n"`` for a part of
-            that; or ``None``, for ``batch_chunk_size``.
-        acc_policy: ``"auto"``, ``"accurate"``, ``"balanced"`` or ``"compact"``; accepted, since XLA
-            decides what it keeps and adds up in which precision.
+        allow_retain_graph: Accepted; a graph can always be retained.
+        batch_chunk_size: The number of samples computed at a time.
+        chunking_method: How to choose the number of samples: ``"auto"``; ``"aspect_ratio"``, for
+            scores that take as much memory as the input, or ``"aspect_ratio:n"`` for a fraction of
+            it; or ``None``, for ``batch_chunk_size``.
+        acc_policy: ``"auto"``, ``"accurate"``, ``"balanced"`` or ``"compact"``; accepted, but XLA
+            decides which values to keep and the precision of sums.
         acc_dtype: A floating point dtype; accepted likewise.
 
     Raises:
-        ValueError: A value is none of these.
+        ValueError: A value is unknown.
     """
 
     allow_retain_graph: bool = False
@@ -63,7 +63,7 @@ class LinearCrossEntropyOptions:
         """
         method = self.chunking_method
         if method == "auto":
-            # On a CPU half precision is computed as float32, so that small parts do not pay.
+            # On a CPU half precision is computed as float32, so small parts save nothing.
             half_on_cpu = input.dtype.itemsize == 2 and input.is_cpu
             method = "aspect_ratio" if half_on_cpu else "aspect_ratio:2"
             method = None if self.batch_chunk_size is not None else method

@@ -1,4 +1,4 @@
-"""Losses: one number, or one per sample, for how far an input is from its target.
+"""Losses: the deviation of an input from a target, as a scalar or per sample.
 
 With ``reduction="mean"`` or ``"sum"`` a loss is a scalar; with ``"none"`` it has one element per
 element or sample. The older flags ``size_average`` and ``reduce`` are deprecated.

@@ -1,8 +1,8 @@
-"""The base of all losses: how they are reduced, and a weight per class."""
+"""The base of all losses: reductions, and a weight per class."""
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.nn.module import Module
 

@@ -1,4 +1,4 @@
-"""Losses with a margin between pairs that fit and pairs that do not.
+"""Losses with a margin between matching and non-matching pairs.
 
 See `flambeau.nn.modules.loss`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.distance import PairwiseDistance
 from flambeau.nn.modules.loss_base import _Loss, _WeightedLoss
@@ -32,7 +32,7 @@ class HingeEmbeddingLoss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        margin: The distance that those with target -1 should have.
+        margin: The minimum distance of pairs with target -1.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
@@ -76,13 +76,13 @@ class MultiMarginLoss(_WeightedLoss):
 
     Args:
         p: 1 or 2.
-        margin: By how much the score of the target should be greater.
+        margin: The minimum difference between the target's score and the others.
         weight: ``(C,)``, a factor for each class of the target.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
-        ValueError: ``p`` is another, or ``weight`` is no vector.
+        ValueError: ``p`` has another value, or ``weight`` is not a vector.
     """
 
     __constants__: list[str] = ["p", "margin", "reduction"]
@@ -118,7 +118,7 @@ class MultiMarginLoss(_WeightedLoss):
 class MultiLabelMarginLoss(_Loss):
     """The sum over targets ``y`` and other classes ``i`` of ``max(0, 1 - x[y] + x[i]) / C``.
 
-    Shapes: ``(N, C)`` or ``(C,)``, twice; a target lists its classes and then has a -1.
+    Shapes: ``(N, C)`` or ``(C,)``, twice; a target lists its classes, followed by -1.
 
     Args:
         size_average, reduce: Deprecated; see ``reduction``.
@@ -174,7 +174,7 @@ class CosineEmbeddingLoss(_MarginLoss):
     Shapes: twice ``(N, D)`` or ``(D,)``, and targets ``(N,)`` or ``()``.
 
     Args:
-        margin: The cosine that those with target -1 may have, from -1 to 1.
+        margin: The maximum cosine of pairs with target -1, from -1 to 1.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
@@ -186,12 +186,12 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """``max(0, -y * (x1 - x2) + margin)``: which of two is greater, for ``y`` of 1 and -1.
+    """``max(0, -y * (x1 - x2) + margin)``: ranks ``x1`` above ``x2`` if ``y`` is 1, below if -1.
 
     Shapes: any, three times the same.
 
     Args:
-        margin: By how much it should be greater.
+        margin: The minimum difference.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
@@ -203,18 +203,18 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, d(a, p) - d(a, n) + margin)``: an anchor nearer to one example than to another.
+    """``max(0, d(a, p) - d(a, n) + margin)``: an anchor closer to a positive than to a negative.
 
     See http://www.bmva.org/bmvc/2016/papers/paper119/index.html.
 
     Shapes: three times ``(N, D)`` or ``(D,)``.
 
     Args:
-        margin: By how much it should be nearer; positive.
-        p: Which norm the distance ``d`` is.
+        margin: The minimum difference of the distances; positive.
+        p: The order of the norm of the distance ``d``.
         eps: Added to differences, to keep them from 0.
-        swap: Use the distance of the two examples if the negative one is nearer to the positive one
-            than to the anchor.
+        swap: Use the distance between negative and positive if it is less than that between
+            negative and anchor.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -257,13 +257,13 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with a custom distance.
 
-    Shapes: three times ``(N, *)``, as the distance takes it.
+    Shapes: three times ``(N, *)``, as the distance accepts.
 
     Args:
         distance_function: Takes two tensors; by default a `PairwiseDistance`.
-        margin: By how much the positive example should be nearer; positive.
-        swap: Use the distance of the two examples if the negative one is nearer to the positive one
-            than to the anchor.
+        margin: The minimum difference of the distances; positive.
+        swap: Use the distance between negative and positive if it is less than that between
+            negative and anchor.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:

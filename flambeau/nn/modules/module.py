@@ -1,4 +1,4 @@
-"""`Module` and the hooks on every module, where PyTorch has them."""
+"""`Module` and the global module hooks, under PyTorch's module path."""
 
 from flambeau.nn.hooks import (
     _global_backward_hooks,

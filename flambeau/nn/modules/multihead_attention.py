@@ -1,4 +1,4 @@
-"""Attention of several heads as a layer.
+"""Multi-head attention as a layer.
 
 Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762
 """
@@ -7,48 +7,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.functional.masks import check_masks
 from flambeau.nn.module import Module
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Attention of several heads, each on its share of the features.
+    """Multi-head attention, each head on a share of the features.
 
     ``concat(head_1, ..., head_h) @ out_proj.weight.T``, where each head is
     ``softmax(q @ k.T / sqrt(head_dim) + mask) @ v`` of its part of the projections q, k and v of
     query, key and value.
 
-    Shapes: query ``(L, N, embed_dim)``, key ``(S, N, kdim)`` and value ``(S, N, vdim)`` to
-    ``(L, N, embed_dim)`` and weights ``(N, L, S)``. With ``batch_first`` N comes first; it can also
-    be left out.
+    Shapes: query ``(L, N, embed_dim)``, key ``(S, N, kdim)`` and value ``(S, N, vdim)`` to ``(L, N,
+    embed_dim)`` and weights ``(N, L, S)``. With ``batch_first`` N comes first; N can also be
+    omitted.
 
     Args:
         embed_dim: Features of the query and of the output.
-        num_heads: How many heads; a divisor of ``embed_dim``.
-        dropout: The probability to drop an attention weight, in training.
+        num_heads: The number of heads; a divisor of ``embed_dim``.
+        dropout: The probability of dropping an attention weight, in training.
         bias: Whether the projections have biases.
         add_bias_kv: Whether to add one learned key and value.
         add_zero_attn: Whether to add one key and value of zeros.
         kdim: Features of the key, by default ``embed_dim``.
         vdim: Features of the value, by default ``embed_dim``.
         batch_first: Whether batches are ``(N, L, features)``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         in_proj_weight: ``(3 * embed_dim, embed_dim)``, the projections of query, key and value;
-            ``None`` if their features differ, and then there are instead
+            ``None`` if their features differ; there are then three separate weights:
         q_proj_weight: ``(embed_dim, embed_dim)``,
         k_proj_weight: ``(embed_dim, kdim)``,
-        v_proj_weight: ``(embed_dim, vdim)``. All are uniform after Glorot and Bengio at first.
+        v_proj_weight: ``(embed_dim, vdim)``. All are initialized with `init.xavier_uniform_`.
         in_proj_bias: ``(3 * embed_dim,)``, zeros at first, or ``None``.
         out_proj: The map of the joined heads.
         bias_k: ``(1, 1, embed_dim)``, the learned key, or ``None``.
@@ -154,15 +154,15 @@ class MultiheadAttention(Module):
             query: See the class.
             key: See the class.
             value: See the class.
-            key_padding_mask: ``(N, S)``, or ``(S,)`` without N: true where a key is hidden, or a
-                number to add to its scores.
-            need_weights: Whether to give the weights too, which takes more time and memory.
-            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is hidden from a
-                query, or a number to add to the score.
-            average_attn_weights: Whether to give the mean of the weights over the heads, rather
+            key_padding_mask: ``(N, S)``, or ``(S,)`` without N: true where a key is masked, or
+                numbers to add to its scores.
+            need_weights: Whether to return the weights too, which takes more time and memory.
+            attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is masked for a
+                query, or numbers to add to the scores.
+            average_attn_weights: Whether to return the mean of the weights over the heads, rather
                 than ``(N, num_heads, L, S)``.
-            is_causal: Whether ``attn_mask``, which must be given, is the causal one; it need not be
-                looked at then.
+            is_causal: Whether ``attn_mask``, which must be given, is the causal mask, whose values
+                are then not read.
 
         Returns:
             The output, and the weights or ``None``.
@@ -176,7 +176,7 @@ class MultiheadAttention(Module):
         )
         swaps = self.batch_first and query.dim() == 3
         if swaps:
-            # One tensor stays one object: then a single projection gives all three.
+            # Keep one tensor one object: a single projection then computes all three.
             own_key, own_value = key is query, value is key
             query = query.transpose(0, 1)
             key = query if own_key else key.transpose(0, 1)
@@ -219,8 +219,8 @@ class MultiheadAttention(Module):
             query: ``(N, L, embed_dim)``.
 
         Returns:
-            The only mask there is, or their sum of shape ``(N, num_heads, L, L)``; and which it is:
-            1 for ``key_padding_mask`` alone, 2 if there is an ``attn_mask``, ``None`` for none.
+            The only mask, or their sum of shape ``(N, num_heads, L, L)``; and its kind: 1 for
+            ``key_padding_mask`` alone, 2 if there is an ``attn_mask``, ``None`` for no mask.
         """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1

@@ -1,22 +1,22 @@
-"""Normalization of each sample by itself: over features, groups, or neighbouring channels."""
+"""Normalization of each sample: over features, groups, or neighbouring channels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class LocalResponseNorm(Module):
-    """Each element divided by a power of the squares around it, over neighbouring channels.
+    """Each element divided by a power of the sum of squares over neighbouring channels.
 
     ``y[c] = x[c] / (k + alpha / size * s) ** beta``, where ``s`` is the sum of ``x ** 2`` over the
     ``size`` channels around ``c``. Source: section 3.3 of "ImageNet classification with deep
@@ -25,7 +25,7 @@ class LocalResponseNorm(Module):
     Shapes: ``(N, C, *)`` to the same.
 
     Args:
-        size: How many channels are summed over.
+        size: The number of channels in the sum.
         alpha: The weight of the sum.
         beta: The power.
         k: Added to the sum.
@@ -51,7 +51,7 @@ class CrossMapLRN2d(Module):
     Shapes: ``(N, C, H, W)`` to the same.
 
     Args:
-        size: How many channels are summed over.
+        size: The number of channels in the sum.
         alpha: The weight of the sum.
         beta: The power.
         k: Added to the sum.
@@ -70,7 +70,7 @@ class CrossMapLRN2d(Module):
         """``input`` normalized over neighbouring channels.
 
         Raises:
-            ValueError: ``input`` has not 4 dimensions.
+            ValueError: ``input`` does not have 4 dimensions.
         """
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d takes (N, C, H, W), got shape {list(input.shape)}")
@@ -90,8 +90,8 @@ class LayerNorm(Module):
         elementwise_affine: Whether there are a learned ``weight`` and ``bias``; otherwise they are
             ``None``.
         bias: Whether there is a ``bias``, if ``elementwise_affine``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight: Of ``normalized_shape``, 1 at first.
@@ -129,7 +129,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Put the weight back to 1 and the bias to 0."""
+        """Reset the weight to 1 and the bias to 0."""
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -151,12 +151,12 @@ class GroupNorm(Module):
     Shapes: ``(N, C, *)`` to the same.
 
     Args:
-        num_groups: Into how many groups the channels are divided.
+        num_groups: The number of groups of channels.
         num_channels: The number of channels ``C``.
         eps: Added to the variance.
         affine: Whether there are a learned ``weight`` and ``bias``; otherwise they are ``None``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
         bias: Whether there is a ``bias``, if ``affine``.
 
     Attributes:
@@ -196,7 +196,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Put the weight back to 1 and the bias to 0."""
+        """Reset the weight to 1 and the bias to 0."""
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -215,10 +215,10 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: The sizes of the dimensions to normalize over; a number means the last.
-        eps: By default the machine epsilon of the precision computed in.
+        eps: By default the machine epsilon of the precision of the computation.
         elementwise_affine: Whether there is a learned ``weight``; otherwise it is ``None``.
-        device: Where to put the parameter.
-        dtype: Of the parameter.
+        device: The device of the parameter.
+        dtype: The dtype of the parameter.
 
     Attributes:
         weight: Of ``normalized_shape``, 1 at first.
@@ -247,7 +247,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Put the weight back to 1."""
+        """Reset the weight to 1."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 

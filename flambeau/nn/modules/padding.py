@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -29,7 +29,7 @@ class _PadNd(Module):
     __constants__: list[str] = ["padding"]
     _repr_attributes = ("*padding",)
 
-    #: How many dimensions are padded.
+    #: The number of padded dimensions.
     _dims = 1
     #: The name of this mode in `functional.pad`.
     _mode = "constant"
@@ -46,7 +46,7 @@ class _PadNd(Module):
 
 
 class _CircularPadNd(_PadNd):
-    """Padding with the elements from the other end."""
+    """Padding with the elements from the opposite end."""
 
     _mode = "circular"
 
@@ -100,7 +100,7 @@ class _ConstantPadNd(_PadNd):
     """Padding with a number.
 
     Args:
-        padding: One number, or one for each side; a negative one takes elements away.
+        padding: One number, or one for each side; negative numbers crop.
         value: The padding value.
     """
 
@@ -119,8 +119,7 @@ class ConstantPad1d(_ConstantPadNd):
     """Padding of the last dimension with a number.
 
     Args:
-        padding: One number for both sides, or ``(left, right)``; a negative one takes elements
-            away.
+        padding: One number for both sides, or ``(left, right)``; negative numbers crop.
         value: The padding value.
 
     >>> import flambeau
@@ -180,7 +179,7 @@ class ZeroPad3d(ConstantPad3d):
 
 
 class _ReflectionPadNd(_PadNd):
-    """Padding with the elements mirrored at the edge, which itself is not repeated."""
+    """Padding with the elements mirrored at the edge, without repeating the edge."""
 
     _mode = "reflect"
 

@@ -1,4 +1,4 @@
-"""Modules that hold parameters: in a list, in a dictionary."""
+"""Modules that hold parameters: a list and a dictionary."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any, NoReturn, Self
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 
 
 class ParameterList(Module):
-    """Parameters in a list. Tensors become parameters; other values are kept as they are.
+    """A list of parameters. Tensors become parameters; other values are kept unchanged.
 
     Args:
         values: The parameters, tensors or other values.
@@ -53,13 +53,13 @@ class ParameterList(Module):
         return self.extend(parameters)
 
     def append(self, value: Any) -> Self:
-        """Add ``value`` at the end; gives self."""
+        """Add ``value`` at the end; return self."""
         setattr(self, str(self._size), _as_parameter(value))
         self._size += 1
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Add the values of an iterable at the end; gives self.
+        """Add the values of an iterable at the end; return self.
 
         Raises:
             TypeError: ``values`` cannot be iterated over, or is a single Tensor.
@@ -84,11 +84,11 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters in a dictionary. Tensors become parameters; other values are kept as they are.
+    """A dictionary of parameters. Tensors become parameters; other values are kept unchanged.
 
     Args:
-        parameters: The values by name: a mapping, or an iterable of pairs. A mapping without an
-            order of its own, such as a plain ``dict``, is taken in the order of its sorted keys.
+        parameters: The values by name: a mapping, or an iterable of pairs. The keys of an unordered
+            mapping, such as a plain ``dict``, are sorted.
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -139,24 +139,24 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of ``key``, which is ``default`` from now on if there is none."""
+        """The value of ``key``; set to ``default`` if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all values."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove ``key``, and give its value."""
+        """Remove ``key``, and return its value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Remove the key added last, and give it with its value."""
+        """Remove the key added last, and return it with its value."""
         key = next(reversed(self._keys), None)
         if key is None:
             raise KeyError("popitem(): the ParameterDict is empty")
@@ -187,7 +187,7 @@ class ParameterDict(Module):
 
         Raises:
             TypeError: ``parameters`` or one of its elements cannot be iterated over.
-            ValueError: An element is no pair.
+            ValueError: An element is not a pair.
         """
         pairs = pairs_of("ParameterDict", parameters)
         keeps_order = not isinstance(parameters, Mapping) or isinstance(parameters, OrderedDict)
@@ -206,11 +206,11 @@ class ParameterDict(Module):
 
 
 def pairs_of(owner: str, source: Any) -> list[tuple[str, Any]]:
-    """The pairs of a mapping, of a module that acts as one, or of an iterable of pairs.
+    """The pairs of a mapping, of a module that acts as a mapping, or of an iterable of pairs.
 
     Raises:
         TypeError: ``source`` or one of its elements cannot be iterated over.
-        ValueError: An element is no pair.
+        ValueError: An element is not a pair.
     """
     if not isinstance(source, Iterable):
         raise TypeError(
@@ -247,7 +247,7 @@ def _checked_key(key: Any) -> str:
 
 
 def _line(name: str, value: Any, kind: Any) -> str:
-    """The text of one value of a container; ``kind`` is a tensor's type."""
+    """The text of one value of a container; ``kind`` is the type of a tensor."""
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     owner = "Parameter" if isinstance(value, Parameter) else "Tensor"

@@ -1,8 +1,8 @@
-"""Channels turned into pixels and back (https://arxiv.org/abs/1609.05158)."""
+"""Rearranging channels into pixels, and back (https://arxiv.org/abs/1609.05158)."""
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -10,7 +10,7 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """Channels spread over a finer image.
+    """Rearranges channels into a finer image.
 
     Shapes: ``(*, C * r**2, H, W)`` to ``(*, C, H * r, W * r)``.
 
@@ -30,7 +30,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Pixels gathered into channels; undoes `PixelShuffle`.
+    """Rearranges pixels into channels; the inverse of `PixelShuffle`.
 
     Shapes: ``(*, C, H * r, W * r)`` to ``(*, C * r**2, H, W)``.
 

@@ -1,4 +1,4 @@
-"""Pooling: windows of the input become single elements.
+"""Pooling: each window of the input becomes one element.
 
 Sizes named here may be one number for all spatial dimensions or one per dimension. A spatial size
 ``L`` becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.adaptive_pooling import (
@@ -85,8 +85,8 @@ class MaxPool2d(_MaxPoolNd):
         stride: Step from window to window, by default ``kernel_size``.
         padding: Minus infinities on both sides, at most half of ``kernel_size``.
         dilation: Step between the elements of a window.
-        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
-        ceil_mode: Keep a last window that reaches over the edge.
+        return_indices: Also return the positions of the maxima, for `MaxUnpool2d`.
+        ceil_mode: Keep a last window that extends beyond the edge.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -123,7 +123,7 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Maxima put back where `MaxPool1d` found them; see `MaxUnpool2d`.
+    """Maxima at the positions found by `MaxPool1d`; see `MaxUnpool2d`.
 
     Shapes: twice ``(N, C, L)`` or ``(C, L)`` to the same dimensions.
     """
@@ -137,7 +137,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Maxima put back where `MaxPool2d` with ``return_indices`` found them, zeros elsewhere.
+    """Maxima at the positions found by `MaxPool2d` with ``return_indices``, zeros elsewhere.
 
     Shapes: twice ``(N, C, H, W)`` or ``(C, H, W)`` to the same dimensions, where ``H`` becomes
     ``(H - 1) * stride - 2 * padding + kernel_size``, unless `forward` is given an ``output_size``.
@@ -157,7 +157,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Maxima put back where `MaxPool3d` found them; see `MaxUnpool2d`.
+    """Maxima at the positions found by `MaxPool3d`; see `MaxUnpool2d`.
 
     Shapes: twice ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
     """
@@ -188,7 +188,7 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """The mean of each window; see `AvgPool2d`, but for ``divisor_override``.
+    """The mean of each window; see `AvgPool2d`, except ``divisor_override``.
 
     Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, L_out)`` or ``(C, L_out)``.
     """
@@ -216,7 +216,7 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _DivisorAvgPool(_AvgPoolNd):
-    """Average pooling that can be given another divisor."""
+    """Average pooling with an optional divisor."""
 
     __constants__: list[str] = [*_AvgPoolNd.__constants__, "divisor_override"]
 
@@ -245,7 +245,7 @@ class _DivisorAvgPool(_AvgPoolNd):
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
-        # Pickles from before these existed.
+        # Pickles from before these attributes existed.
         self.__dict__.setdefault("padding", 0)
         self.__dict__.setdefault("ceil_mode", False)
         self.__dict__.setdefault("count_include_pad", True)
@@ -260,9 +260,9 @@ class AvgPool2d(_DivisorAvgPool):
         kernel_size: Size of a window.
         stride: Step from window to window, by default ``kernel_size``.
         padding: Zeros on both sides, at most half of ``kernel_size``.
-        ceil_mode: Keep a last window that reaches over the edge.
+        ceil_mode: Keep a last window that extends beyond the edge.
         count_include_pad: Whether the zeros count as elements.
-        divisor_override: The divisor instead of the number of elements.
+        divisor_override: The divisor to use instead of the number of elements.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -331,9 +331,9 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     Args:
         kernel_size: Size of a window.
         output_size: Size of the output.
-        output_ratio: Size of the output as a part of the input's, between 0 and 1; instead of
+        output_ratio: Size of the output relative to the input's, between 0 and 1; instead of
             ``output_size``.
-        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+        return_indices: Also return the positions of the maxima, for `MaxUnpool2d`.
 
     Raises:
         ValueError: Both or none of ``output_size`` and ``output_ratio`` are given, or one is out
@@ -402,7 +402,7 @@ class LPPool2d(_LPPoolNd):
         norm_type: The power ``p``.
         kernel_size: Size of a window.
         stride: Step from window to window, by default ``kernel_size``.
-        ceil_mode: Keep a last window that reaches over the edge.
+        ceil_mode: Keep a last window that extends beyond the edge.
     """
 
     def forward(self, input: Tensor) -> Tensor:

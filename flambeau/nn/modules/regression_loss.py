@@ -1,8 +1,8 @@
-"""Losses of numbers, and of distributions over numbers; see `flambeau.nn.modules.loss`."""
+"""Losses for numbers, and for distributions over numbers; see `flambeau.nn.modules.loss`."""
 
 from __future__ import annotations
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.modules.loss_base import _Loss
 
@@ -57,7 +57,7 @@ class SmoothL1Loss(_Loss):
     Args:
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        beta: Where the square becomes a line; 0 makes it `L1Loss`.
+        beta: The threshold between quadratic and linear; 0 gives `L1Loss`.
     """
 
     __constants__: list[str] = ["reduction"]
@@ -83,10 +83,10 @@ class HuberLoss(_Loss):
 
     Args:
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        delta: Where the square becomes a line.
+        delta: The threshold between quadratic and linear.
 
     Raises:
-        TypeError: ``delta`` is no number.
+        TypeError: ``delta`` is not a number.
     """
 
     __constants__: list[str] = ["reduction", "delta"]
@@ -150,7 +150,8 @@ class GaussianNLLLoss(_Loss):
 
     ``(log(var) + (x - y)**2 / var) / 2``.
 
-    Shapes: any, twice the same; the variance likewise, or with a last dimension of 1 or without.
+    Shapes: any, twice the same; the variance too, or with a last dimension of size 1, or without
+    its last dimension.
 
     Args:
         full: Add the constant ``log(2 * pi) / 2``.
@@ -178,8 +179,8 @@ class KLDivLoss(_Loss):
 
     Args:
         size_average, reduce: Deprecated; see ``reduction``.
-        reduction: ``"batchmean"``, the sum divided by the size of the batch, which is what the
-            mathematics means; ``"mean"``, ``"sum"`` or ``"none"``.
+        reduction: ``"batchmean"``, the sum divided by the size of the batch, as in the mathematical
+            definition; ``"mean"``, ``"sum"`` or ``"none"``.
         log_target: Whether the targets are log-probabilities too.
     """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.modules.rnn_base import RNNBase
 from flambeau.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
@@ -17,21 +17,22 @@ __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "R
 class RNN(RNNBase):
     """Elman's recurrent layers: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
 
-    Shapes: ``(T, N, input_size)`` and, optionally, a first state ``(layers, N, hidden_size)`` to
+    Shapes: ``(T, N, input_size)`` and, optionally, an initial state ``(layers, N, hidden_size)`` to
     ``(T, N, directions * hidden_size)`` and the last state. ``(T, input_size)`` is a single
-    sequence; a `PackedSequence` gives a `PackedSequence`. Layers count once for each direction.
+    sequence; a `PackedSequence` gives a `PackedSequence`. ``layers`` is ``num_layers`` times the
+    number of directions.
 
     Args:
         input_size: Features of the input.
         hidden_size: Features of the hidden state.
-        num_layers: See `RNNBase`, as for all that follow.
+        num_layers: See `RNNBase`, as for all following arguments.
         nonlinearity: ``"tanh"`` or ``"relu"``.
         bias: Whether there are biases.
         batch_first: Whether batches are ``(N, T, features)``.
-        dropout: The probability to drop elements between layers.
+        dropout: The probability of dropping elements between layers.
         bidirectional: Whether each layer also runs backward.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Raises:
         ValueError: ``nonlinearity`` is unknown, or ``proj_size`` is given; see also `RNNBase`.
@@ -68,7 +69,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """The hidden states of the last layer at all steps, and the last ones of all layers."""
+        """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden,) = self._run(input, hx)
         return output, hidden
 
@@ -80,22 +81,22 @@ class LSTM(RNNBase):
     ``W_ih x + b_ih + W_hh h + b_hh``. With ``proj_size``, ``h'`` is multiplied by ``W_hr``
     (https://arxiv.org/abs/1402.1128).
 
-    Shapes: ``(T, N, input_size)`` and, optionally, first states ``(layers, N, H)`` and
-    ``(layers, N, hidden_size)`` to ``(T, N, directions * H)`` and the last states, H being
-    ``proj_size`` or ``hidden_size``. ``(T, input_size)`` is a single sequence; a `PackedSequence`
-    gives a `PackedSequence`. Layers count once for each direction.
+    Shapes: ``(T, N, input_size)`` and, optionally, initial states ``(layers, N, H)`` and ``(layers,
+    N, hidden_size)`` to ``(T, N, directions * H)`` and the last states, H being ``proj_size`` or
+    ``hidden_size``. ``(T, input_size)`` is a single sequence; a `PackedSequence` gives a
+    `PackedSequence`. ``layers`` is ``num_layers`` times the number of directions.
 
     Args:
         input_size: Features of the input.
         hidden_size: Features of the state.
-        num_layers: See `RNNBase`, as for all that follow.
+        num_layers: See `RNNBase`, as for all following arguments.
         bias: Whether there are biases.
         batch_first: Whether batches are ``(N, T, features)``.
-        dropout: The probability to drop elements between layers.
+        dropout: The probability of dropping elements between layers.
         bidirectional: Whether each layer also runs backward.
         proj_size: Features of the hidden state, if it is projected.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Raises:
         ValueError: See `RNNBase`.
@@ -128,7 +129,7 @@ class LSTM(RNNBase):
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """The shape that the first cell state must have."""
+        """The shape of the initial cell state."""
         return self._state_shapes(self._batch_of(input, batch_sizes))[1]
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
@@ -141,7 +142,7 @@ class LSTM(RNNBase):
     def forward(
         self, input: Any, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Any, tuple[Tensor, Tensor]]:
-        """The hidden states of the last layer at all steps, and the last states of all layers."""
+        """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden, cell) = self._run(input, hx)
         return output, (hidden, cell)
 
@@ -157,13 +158,13 @@ class GRU(RNNBase):
     Args:
         input_size: Features of the input.
         hidden_size: Features of the hidden state.
-        num_layers: See `RNNBase`, as for all that follow.
+        num_layers: See `RNNBase`, as for all following arguments.
         bias: Whether there are biases.
         batch_first: Whether batches are ``(N, T, features)``.
-        dropout: The probability to drop elements between layers.
+        dropout: The probability of dropping elements between layers.
         bidirectional: Whether each layer also runs backward.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Raises:
         ValueError: ``proj_size`` is given; see also `RNNBase`.
@@ -190,7 +191,7 @@ class GRU(RNNBase):
         )  # fmt: skip
 
     def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """The hidden states of the last layer at all steps, and the last ones of all layers."""
+        """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden,) = self._run(input, hx)
         return output, hidden
 

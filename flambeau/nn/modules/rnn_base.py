@@ -7,21 +7,21 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core import naming
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support import naming
+from flambeau.core.support.modes import modes
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
-from flambeau.ops.creation import empty
-from flambeau.ops.neural.packed_sequences import Layout
-from flambeau.ops.neural.recurrent import run_layers
+from flambeau.ops.factories.creation import empty
+from flambeau.ops.neural.sequences.packed_sequences import Layout
+from flambeau.ops.neural.sequences.recurrent import run_layers
 
 __all__ = ["RNNBase"]
 
-# The operator behind each mode, and how many gates it has.
+# The operator for each mode, and its number of gates.
 _MODES = {
     "RNN_TANH": ("rnn_tanh", 1), "RNN_RELU": ("rnn_relu", 1), "LSTM": ("lstm", 4),
     "GRU": ("gru", 3),
@@ -35,19 +35,20 @@ class RNNBase(Module):
         mode: ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``.
         input_size: Features of the input.
         hidden_size: Features of the hidden state.
-        num_layers: How many layers; each takes the hidden states of the one below as its input.
+        num_layers: The number of layers; each takes the hidden states of the previous one as its
+            input.
         bias: Whether there are biases.
         batch_first: Whether batches are ``(N, T, features)`` rather than ``(T, N, features)``.
-        dropout: The probability to drop, in training, elements of the output of each layer but the
-            last.
+        dropout: The probability of dropping, in training, elements of the output of each layer but
+            the last.
         bidirectional: Whether each layer also runs from the end to the beginning.
         proj_size: Features that an LSTM's hidden state is projected to; 0 for no projection.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight_ih_l0: ``(gates * hidden_size, input_size)``, and ``weight_ih_l1`` and so on for the
-            other layers, with ``_reverse`` behind for the other direction. All parameters are
+            other layers, with the suffix ``_reverse`` for the other direction. All parameters are
             uniform in ``±1/sqrt(hidden_size)`` at first.
         weight_hh_l0: ``(gates * hidden_size, hidden_size)``.
         bias_ih_l0: ``(gates * hidden_size,)``.
@@ -56,7 +57,7 @@ class RNNBase(Module):
 
     Raises:
         ValueError: A size is out of range, or the mode unknown.
-        TypeError: A size is no integer, or a flag no bool.
+        TypeError: A size is not an integer, or a flag no bool.
     """
 
     __constants__: list[str] = [
@@ -137,7 +138,7 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        """All parameters in one list, as the operators take them."""
+        """All parameters in one list, as the operators expect."""
         return [getattr(self, name, None) for names in self._all_weights for name in names]
 
     @_flat_weights.setter
@@ -146,10 +147,10 @@ class RNNBase(Module):
             setattr(self, name, weight)
 
     def flatten_parameters(self) -> None:
-        """Nothing: XLA lays out memory by itself."""
+        """Do nothing: XLA chooses the memory layout."""
 
     def reset_parameters(self) -> None:
-        """Draw all parameters again."""
+        """Redraw all parameters."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -188,7 +189,7 @@ class RNNBase(Module):
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
     ) -> tuple[int, int, int]:
-        """The shape that the first hidden state must have."""
+        """The shape of the initial hidden state."""
         return self._state_shapes(self._batch_of(input, batch_sizes))[0]
 
     def _batch_of(self, input: Tensor, batch_sizes: Tensor | None) -> int:
@@ -207,7 +208,7 @@ class RNNBase(Module):
         expected_hidden_size: tuple[int, int, int],
         msg: str = "the hidden state must have shape {}, got {}",
     ) -> None:
-        """Check the shape of a first state.
+        """Check the shape of an initial state.
 
         Raises:
             RuntimeError: It is not ``expected_hidden_size``; ``msg`` takes both shapes.
@@ -216,12 +217,12 @@ class RNNBase(Module):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Check input and first state against each other and the layer."""
+        """Check input and initial state against each other and the layer."""
         self.check_input(input, batch_sizes)
         self._check_states(_as_states(hidden), self._batch_of(input, batch_sizes))
 
     def _first_states(self, hx: Any) -> tuple[Tensor, ...]:
-        """The tensors of a first state, one or two; none where there is no first state."""
+        """The tensors of an initial state, one or two; none without an initial state."""
         states = _as_states(hx)
         if hx is not None and not states:
             self._check_states(states, 0)
@@ -245,7 +246,7 @@ class RNNBase(Module):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if naming.package == "torch":
-            # Where PyTorch keeps the weights for its kernels.
+            # The attribute under which PyTorch keeps the weights for its kernels.
             state["_flat_weights_names"] = self._flat_weights_names
             state["_flat_weights"] = self._flat_weights
         return state
@@ -255,10 +256,10 @@ class RNNBase(Module):
         super().__setstate__({name: each for name, each in state.items() if name not in kept})
         self.__dict__.setdefault("proj_size", 0)
 
-    # The two ways of the course
+    # The two ways to run
 
     def _run(self, input: Any, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
-        """The output and the last states, from an input of any form and the first state."""
+        """The output and the final states, from an input of any form and the initial state."""
         if isinstance(input, PackedSequence):
             return self._run_packed(input, hx)
         if input.dim() not in (2, 3):
@@ -289,7 +290,7 @@ class RNNBase(Module):
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
         states = self._first_states(hx)
-        # A traced program may know how many sequences there are from the first state only.
+        # In a traced program only the initial state may show the number of sequences.
         count = states[0].size(1) if states and states[0].dim() == 3 else None
         padded, layout = input._as_batch(count)
         self.check_input(padded, None)

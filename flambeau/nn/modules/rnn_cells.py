@@ -1,4 +1,4 @@
-"""The cells of recurrent layers as layers of their own: one step at each call."""
+"""The cells of recurrent layers as separate layers: one step per call."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty, zeros
-from flambeau.ops.neural.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from flambeau.ops.factories.creation import empty, zeros
+from flambeau.ops.neural.sequences.recurrent import (
+    gru_cell,
+    lstm_cell,
+    rnn_relu_cell,
+    rnn_tanh_cell,
+)
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -23,9 +28,9 @@ class RNNCellBase(Module):
         input_size: Features of the input.
         hidden_size: Features of the hidden state.
         bias: Whether there are biases; otherwise they are ``None``.
-        num_chunks: How many gates there are.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        num_chunks: The number of gates.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Attributes:
         weight_ih: ``(gates * hidden_size, input_size)``; like all parameters, uniform in
@@ -64,7 +69,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters again."""
+        """Redraw all parameters."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -76,7 +81,7 @@ class RNNCellBase(Module):
     def _step(
         self, compute: Callable[..., Any], input: Tensor, states: tuple[Tensor, ...], count: int
     ) -> tuple[Tensor, ...]:
-        """The next states, of a batch or of a single input without a dimension for it."""
+        """The next states, for a batch or for a single input without a batch dimension."""
         for each in (input, *states):
             if each.dim() not in (1, 2):
                 raise ValueError(
@@ -106,8 +111,8 @@ class RNNCell(RNNCellBase):
         hidden_size: Features of the hidden state.
         bias: Whether there are biases.
         nonlinearity: ``"tanh"`` or ``"relu"``.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
     """
 
     __constants__: list[str] = ["input_size", "hidden_size", "bias", "nonlinearity"]
@@ -125,7 +130,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next hidden state; ``hx`` is the present one, by default zeros.
+        """The next hidden state; ``hx`` is the present state, by default zeros.
 
         Raises:
             ValueError: A tensor has another number of dimensions.
@@ -155,8 +160,8 @@ class LSTMCell(RNNCellBase):
         input_size: Features of the input.
         hidden_size: Features of the state.
         bias: Whether there are biases.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -178,7 +183,7 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The next states ``(h, c)``; ``hx`` are the present ones, by default zeros.
+        """The next states ``(h, c)``; ``hx`` holds the present states, by default zeros.
 
         Raises:
             ValueError: A tensor has another number of dimensions.
@@ -199,8 +204,8 @@ class GRUCell(RNNCellBase):
         input_size: Features of the input.
         hidden_size: Features of the hidden state.
         bias: Whether there are biases.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
     """
 
     def __init__(
@@ -214,7 +219,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """The next hidden state; ``hx`` is the present one, by default zeros.
+        """The next hidden state; ``hx`` is the present state, by default zeros.
 
         Raises:
             ValueError: A tensor has another number of dimensions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -15,7 +15,7 @@ class _AlongDim(Module):
     """A function of the elements along one dimension.
 
     Args:
-        dim: The dimension. Leaving it out is deprecated.
+        dim: The dimension. Omitting it is deprecated.
     """
 
     __constants__: list[str] = ["dim"]
@@ -36,7 +36,7 @@ class Softmax(_AlongDim):
     Shapes: any to the same.
 
     Args:
-        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+        dim: The dimension along which the results sum to 1. Omitting it is deprecated.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -49,10 +49,10 @@ class Softmax(_AlongDim):
 
 
 class Softmin(_AlongDim):
-    """`Softmax` of ``-x``: small elements get great shares.
+    """`Softmax` of ``-x``: small elements get large shares.
 
     Args:
-        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+        dim: The dimension along which the results sum to 1. Omitting it is deprecated.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class LogSoftmax(_AlongDim):
     """The logarithm of `Softmax`, without overflow.
 
     Args:
-        dim: The dimension along which the exponentials sum to 1. Leaving it out is deprecated.
+        dim: The dimension along which the exponentials sum to 1. Omitting it is deprecated.
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -1,16 +1,16 @@
-"""Tables of vectors, looked up by integers."""
+"""Lookup tables of vectors, indexed by integers."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import empty
+from flambeau.ops.factories.creation import empty
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -37,7 +37,7 @@ class _Table(Module):
         self.weight: Parameter = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
-        """Draw all rows again, but the padding row, which becomes 0."""
+        """Redraw all rows, except the padding row, which becomes 0."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -70,7 +70,7 @@ def _check_matrix(embeddings: Tensor) -> None:
 
 
 class Embedding(_Table):
-    """A table of vectors: integers become the rows that they name.
+    """A lookup table: integers become the rows with these indices.
 
     Shapes: integers ``(*)`` to ``(*, embedding_dim)``.
 
@@ -79,17 +79,17 @@ class Embedding(_Table):
         embedding_dim: The size of a row.
         padding_idx: A row that is 0 at first and takes no gradient; negative counts from the end.
         max_norm: Scale rows that are looked up down to this norm, in place.
-        norm_type: Which norm ``max_norm`` means.
-        scale_grad_by_freq: Divide the gradient of each row by how often the input names it.
-        sparse: Let the gradient of ``weight`` be sparse, for `optim.SparseAdam` and `optim.SGD`.
-        device: Where to put the table.
-        dtype: Of the table.
+        norm_type: The order of the norm for ``max_norm``.
+        scale_grad_by_freq: Divide the gradient of each row by its frequency in the input.
+        sparse: Make the gradient of ``weight`` sparse, for `optim.SparseAdam` and `optim.SGD`.
+        device: The device of the table.
+        dtype: The dtype of the table.
 
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, normally distributed at first.
 
     Raises:
-        AssertionError: ``padding_idx`` is no row.
+        AssertionError: ``padding_idx`` is not a row.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -131,7 +131,7 @@ class Embedding(_Table):
         self._make_weight(_weight, _freeze, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The rows that ``input`` names."""
+        """The rows with the indices ``input``."""
         return F.embedding(
             input,
             self.weight,
@@ -158,14 +158,14 @@ class Embedding(_Table):
         Args:
             embeddings: ``(num_embeddings, embedding_dim)``.
             freeze: Whether the table takes no gradient.
-            padding_idx: See the class, as all following.
+            padding_idx: See the class, like all following arguments.
             max_norm: Scale rows that are looked up down to this norm, in place.
-            norm_type: Which norm ``max_norm`` means.
-            scale_grad_by_freq: Divide the gradient of each row by how often the input names it.
+            norm_type: The order of the norm for ``max_norm``.
+            scale_grad_by_freq: Divide the gradient of each row by its frequency in the input.
             sparse: Kept as an attribute.
 
         Raises:
-            AssertionError: ``embeddings`` is no matrix.
+            AssertionError: ``embeddings`` is not a matrix.
         """
         _check_matrix(embeddings)
         rows, columns = embeddings.shape
@@ -183,31 +183,31 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of bags of rows, without the rows themselves in between.
+    """Sums, means or maxima of bags of rows, without materializing the rows.
 
     Shapes: integers ``(B, S)``, a bag in each row, to ``(B, embedding_dim)``; or integers ``(S,)``
-    and ``offsets`` ``(B,)``, where each bag begins, to the same.
+    and ``offsets`` ``(B,)``, the start of each bag, to the same.
 
     Args:
         num_embeddings: The number of rows; integers go from 0 to one less.
         embedding_dim: The size of a row.
         max_norm: Scale rows that are looked up down to this norm, in place.
-        norm_type: Which norm ``max_norm`` means.
-        scale_grad_by_freq: Divide the gradient of each row by how often the input names it; not
-            with ``mode="max"``.
+        norm_type: The order of the norm for ``max_norm``.
+        scale_grad_by_freq: Divide the gradient of each row by its frequency in the input; not with
+            ``mode="max"``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
         sparse: Kept as an attribute; gradients are dense.
         include_last_offset: Whether ``offsets`` has one more entry, the length of the input.
         padding_idx: A row that is 0 at first, takes no gradient and does not count; negative
             counts from the end.
-        device: Where to put the table.
-        dtype: Of the table.
+        device: The device of the table.
+        dtype: The dtype of the table.
 
     Attributes:
         weight: ``(num_embeddings, embedding_dim)``, normally distributed at first.
 
     Raises:
-        AssertionError: ``padding_idx`` is no row.
+        AssertionError: ``padding_idx`` is not a row.
     """
 
     __constants__: list[str] = [
@@ -256,7 +256,7 @@ class EmbeddingBag(_Table):
 
         Args:
             input: Integers, ``(B, S)`` or ``(S,)``.
-            offsets: Where each bag begins in ``input``, if that has one dimension.
+            offsets: The start of each bag in ``input``, if ``input`` has one dimension.
             per_sample_weights: A factor for each integer, with ``mode="sum"``.
         """
         return F.embedding_bag(
@@ -291,16 +291,16 @@ class EmbeddingBag(_Table):
         Args:
             embeddings: ``(num_embeddings, embedding_dim)``.
             freeze: Whether the table takes no gradient.
-            max_norm: See the class, as all following.
-            norm_type: Which norm ``max_norm`` means.
-            scale_grad_by_freq: Divide the gradient of each row by how often the input names it.
+            max_norm: See the class, like all following arguments.
+            norm_type: The order of the norm for ``max_norm``.
+            scale_grad_by_freq: Divide the gradient of each row by its frequency in the input.
             mode: ``"sum"``, ``"mean"`` or ``"max"``.
             sparse: Kept as an attribute.
             include_last_offset: Whether ``offsets`` has one more entry.
             padding_idx: A row that takes no gradient and does not count.
 
         Raises:
-            AssertionError: ``embeddings`` is no matrix.
+            AssertionError: ``embeddings`` is not a matrix.
         """
         _check_matrix(embeddings)
         rows, columns = embeddings.shape

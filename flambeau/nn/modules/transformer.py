@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
@@ -19,7 +19,7 @@ from flambeau.nn.modules.transformer_layers import (
     _get_activation_fn,  # noqa: F401 (packages use it)
 )
 from flambeau.nn.modules.transformer_stacks import TransformerDecoder, TransformerEncoder
-from flambeau.ops.creation import full
+from flambeau.ops.factories.creation import full
 
 __all__ = [
     "Transformer",
@@ -31,10 +31,10 @@ __all__ = [
 
 
 class Transformer(Module):
-    """An encoder of a source sequence, and a decoder that looks at it and at a target sequence.
+    """An encoder of a source sequence, and a decoder that attends to it and to a target sequence.
 
     Shapes: source ``(S, N, d_model)`` and target ``(T, N, d_model)`` to ``(T, N, d_model)``. With
-    ``batch_first`` N comes first; it can also be left out.
+    ``batch_first`` N comes first; N can also be omitted.
 
     Args:
         d_model: Features of both sequences.
@@ -42,16 +42,16 @@ class Transformer(Module):
         num_encoder_layers: Layers of the encoder.
         num_decoder_layers: Layers of the decoder.
         dim_feedforward: Features between the two linear maps of each layer.
-        dropout: The probability to drop, in training.
+        dropout: The probability of dropping, in training.
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
-        custom_encoder: A module to take instead of an encoder.
-        custom_decoder: A module to take instead of a decoder.
-        layer_norm_eps: The number that the layer normalizations add to the variance.
+        custom_encoder: A module that replaces the encoder.
+        custom_decoder: A module that replaces the decoder.
+        layer_norm_eps: The ``eps`` of the layer normalizations.
         batch_first: Whether batches are ``(N, T, d_model)``.
         norm_first: Whether to normalize before attention and linear maps rather than after them.
         bias: Whether linear maps and normalizations have biases.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -113,23 +113,24 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """The target sequence as the decoder sees it, given the source.
+        """The decoder's output for the target sequence, given the source.
 
-        Masks are true where something is hidden, or numbers to add to the scores.
+        Masks are true where attention is masked, or numbers to add to the scores.
 
         Args:
             src: The source; see the class.
             tgt: The target; see the class.
-            src_mask: ``(S, S)`` or ``(N * nhead, S, S)``: what source positions see of each other.
-            tgt_mask: ``(T, T)`` or ``(N * nhead, T, T)``: what target positions see of each other.
-            memory_mask: ``(T, S)`` or ``(N * nhead, T, S)``: what target positions see of the
-                source.
-            src_key_padding_mask: ``(N, S)``, or ``(S,)`` without N: which source positions the
-                encoder sees.
-            tgt_key_padding_mask: ``(N, T)``, or ``(T,)``: which target positions are seen.
-            memory_key_padding_mask: ``(N, S)``, or ``(S,)``: which source positions the decoder
-                sees.
-            src_is_causal: Whether ``src_mask`` is the causal one; it need not be looked at then.
+            src_mask: ``(S, S)`` or ``(N * nhead, S, S)``: masks source positions for source
+                positions.
+            tgt_mask: ``(T, T)`` or ``(N * nhead, T, T)``: masks target positions for target
+                positions.
+            memory_mask: ``(T, S)`` or ``(N * nhead, T, S)``: masks source positions for target
+                positions.
+            src_key_padding_mask: ``(N, S)``, or ``(S,)`` without N: masks source positions in the
+                encoder.
+            tgt_key_padding_mask: ``(N, T)``, or ``(T,)``: masks target positions.
+            memory_key_padding_mask: ``(N, S)``, or ``(S,)``: masks source positions in the decoder.
+            src_is_causal: Whether ``src_mask`` is the causal mask, whose values are then not read.
             tgt_is_causal: Likewise ``tgt_mask``.
             memory_is_causal: Likewise ``memory_mask``.
 
@@ -163,7 +164,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """The causal mask ``(sz, sz)``: minus infinity where a position would see a later one.
+        """The causal mask ``(sz, sz)``: minus infinity for attention to a later position.
 
         >>> from flambeau import nn
         >>> nn.Transformer.generate_square_subsequent_mask(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.functional.masks import check_masks
 from flambeau.nn.module import Module
@@ -21,7 +21,7 @@ _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
 def _get_activation_fn(activation: Any) -> Any:
-    """The function of a name; packages use it, though it is private."""
+    """The function of a name; private, but packages use it."""
     if not isinstance(activation, str):
         return activation
     if activation not in _ACTIVATIONS:
@@ -30,27 +30,27 @@ def _get_activation_fn(activation: Any) -> Any:
 
 
 class TransformerEncoderLayer(Module):
-    """Attention of a sequence to itself, then two linear maps; each added to its input.
+    """Self-attention of a sequence, then two linear maps; each is added to its input.
 
     ``x = norm1(x + attention(x))``, then ``x = norm2(x + linear2(activation(linear1(x))))``. With
     ``norm_first``, ``x = x + attention(norm1(x))`` and so on, which trains more easily
     (https://arxiv.org/abs/2002.04745).
 
-    Shapes: ``(S, N, d_model)`` to the same. With ``batch_first`` N comes first; it can also be left
-    out.
+    Shapes: ``(S, N, d_model)`` to the same. With ``batch_first`` N comes first; N can also be
+    omitted.
 
     Args:
         d_model: Features of the sequence.
         nhead: Heads of the attention; a divisor of ``d_model``.
         dim_feedforward: Features between the two linear maps.
-        dropout: The probability to drop, in training.
+        dropout: The probability of dropping, in training.
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
-        layer_norm_eps: The number that the layer normalizations add to the variance.
+        layer_norm_eps: The ``eps`` of the layer normalizations.
         batch_first: Whether batches are ``(N, S, d_model)``.
         norm_first: See above.
         bias: Whether linear maps and normalizations have biases.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Raises:
         RuntimeError: There is no activation of that name.
@@ -109,9 +109,9 @@ class TransformerEncoderLayer(Module):
 
         Args:
             src: The sequence.
-            src_mask: The positions that each position sees; see `Transformer.forward`.
-            src_key_padding_mask: Which positions are seen; see there.
-            is_causal: Whether ``src_mask`` is the causal one.
+            src_mask: Masks positions for positions; see `Transformer.forward`.
+            src_key_padding_mask: Masks positions; see there.
+            is_causal: Whether ``src_mask`` is the causal mask.
         """
         padding, mask = check_masks(
             src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype
@@ -145,26 +145,26 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerDecoderLayer(Module):
-    """Attention of a sequence to itself, then to another, then two linear maps.
+    """Self-attention of a sequence, then attention to another, then two linear maps.
 
     Each is added to its input, which is normalized before or after as in
     `TransformerEncoderLayer`.
 
     Shapes: ``(T, N, d_model)`` and the other sequence ``(S, N, d_model)`` to ``(T, N, d_model)``.
-    With ``batch_first`` N comes first; it can also be left out.
+    With ``batch_first`` N comes first; N can also be omitted.
 
     Args:
         d_model: Features of the sequences.
         nhead: Heads of each attention; a divisor of ``d_model``.
         dim_feedforward: Features between the two linear maps.
-        dropout: The probability to drop, in training.
+        dropout: The probability of dropping, in training.
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
-        layer_norm_eps: The number that the layer normalizations add to the variance.
+        layer_norm_eps: The ``eps`` of the layer normalizations.
         batch_first: Whether batches are ``(N, T, d_model)``.
         norm_first: Whether to normalize before attention and linear maps rather than after them.
         bias: Whether linear maps and normalizations have biases.
-        device: Where to put the parameters.
-        dtype: Of the parameters.
+        device: The device of the parameters.
+        dtype: The dtype of the parameters.
 
     Raises:
         RuntimeError: There is no activation of that name.
@@ -229,11 +229,11 @@ class TransformerDecoderLayer(Module):
         Args:
             tgt: The sequence.
             memory: The encoder's output for the other sequence.
-            tgt_mask: The positions of ``tgt`` that each of them sees; see `Transformer.forward`.
-            memory_mask: The positions of ``memory`` that they see; see there.
-            tgt_key_padding_mask: Which positions of ``tgt`` are seen; see there.
-            memory_key_padding_mask: Which positions of ``memory`` are seen; see there.
-            tgt_is_causal: Whether ``tgt_mask`` is the causal one.
+            tgt_mask: Masks positions of ``tgt`` for each other; see `Transformer.forward`.
+            memory_mask: Masks positions of ``memory`` for positions of ``tgt``; see there.
+            tgt_key_padding_mask: Masks positions of ``tgt``; see there.
+            memory_key_padding_mask: Masks positions of ``memory``; see there.
+            tgt_is_causal: Whether ``tgt_mask`` is the causal mask.
             memory_is_causal: Whether ``memory_mask`` is the causal one.
         """
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)

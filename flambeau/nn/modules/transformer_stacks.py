@@ -1,10 +1,10 @@
-"""Layers of the Transformer on top of each other."""
+"""Stacks of Transformer layers."""
 
 from __future__ import annotations
 
 import copy
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.functional.masks import check_masks
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import ModuleList
@@ -15,14 +15,14 @@ __all__ = ["TransformerDecoder", "TransformerEncoder"]
 class TransformerEncoder(Module):
     """A stack of encoder layers.
 
-    Shapes: as those of its layers.
+    Shapes: as for its layers.
 
     Args:
         encoder_layer: The layer; the stack holds copies of it, which all start with its values.
-        num_layers: How many.
+        num_layers: The number of layers.
         norm: A module for the output of the last layer, or ``None``.
-        enable_nested_tensor: Accepted for PyTorch's sake, which may then leave out hidden positions
-            in evaluation. Their output is of no use; here it is what the layers make of them.
+        enable_nested_tensor: Accepted for compatibility, which may then skip masked positions in
+            evaluation. Their output has no meaning; here the layers compute it as usual.
         mask_check: Accepted for PyTorch's sake.
 
     >>> import flambeau
@@ -63,9 +63,9 @@ class TransformerEncoder(Module):
 
         Args:
             src: The sequence.
-            mask: The positions that each position sees; see `Transformer.forward`.
-            src_key_padding_mask: Which positions are seen; see there.
-            is_causal: Whether ``mask`` is the causal one; ``None`` for not known.
+            mask: Masks positions for positions; see `Transformer.forward`.
+            src_key_padding_mask: Masks positions; see there.
+            is_causal: Whether ``mask`` is the causal mask; ``None`` if not known.
         """
         src_key_padding_mask, mask = check_masks(
             src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype
@@ -84,11 +84,11 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """A stack of decoder layers.
 
-    Shapes: as those of its layers.
+    Shapes: as for its layers.
 
     Args:
         decoder_layer: The layer; the stack holds copies of it, which all start with its values.
-        num_layers: How many.
+        num_layers: The number of layers.
         norm: A module for the output of the last layer, or ``None``.
     """
 
@@ -118,11 +118,11 @@ class TransformerDecoder(Module):
         Args:
             tgt: The sequence.
             memory: The encoder's output for the other sequence.
-            tgt_mask: The positions of ``tgt`` that each of them sees; see `Transformer.forward`.
-            memory_mask: The positions of ``memory`` that they see; see there.
-            tgt_key_padding_mask: Which positions of ``tgt`` are seen; see there.
-            memory_key_padding_mask: Which positions of ``memory`` are seen; see there.
-            tgt_is_causal: Whether ``tgt_mask`` is the causal one; ``None`` for not known.
+            tgt_mask: Masks positions of ``tgt`` for each other; see `Transformer.forward`.
+            memory_mask: Masks positions of ``memory`` for positions of ``tgt``; see there.
+            tgt_key_padding_mask: Masks positions of ``tgt``; see there.
+            memory_key_padding_mask: Masks positions of ``memory``; see there.
+            tgt_is_causal: Whether ``tgt_mask`` is the causal mask; ``None`` if not known.
             memory_is_causal: Whether ``memory_mask`` is the causal one.
         """
         output = tgt

@@ -1,10 +1,10 @@
-"""Images of another resolution."""
+"""Resizing images."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 
@@ -12,19 +12,19 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """The input with other spatial sizes, interpolated.
+    """Resizes the input to other spatial sizes by interpolation.
 
     Shapes: ``(N, C, W)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)`` to the same dimensions.
 
     Args:
-        size: The spatial sizes wanted; a number means all.
+        size: The spatial sizes of the result; a number means all.
         scale_factor: The factor of the spatial sizes, instead of ``size``.
         mode: ``"nearest"``, ``"linear"`` (one spatial dimension), ``"bilinear"`` or ``"bicubic"``
             (two), ``"trilinear"`` (three).
-        align_corners: Whether corner elements keep their places; otherwise the corners of elements
-            do. Not with ``"nearest"``.
-        recompute_scale_factor: Whether to compute with the scale that the rounded sizes have,
-            rather than with ``scale_factor``.
+        align_corners: Whether the centers of corner elements are aligned; otherwise their outer
+            corners are. Not with ``"nearest"``.
+        recompute_scale_factor: Whether to use the ratio of the rounded sizes, rather than
+            ``scale_factor``.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -68,7 +68,7 @@ class Upsample(Module):
         )
 
     def __setstate__(self, state: Any) -> None:
-        # Pickles from before this could be chosen.
+        # Pickles from before this option existed.
         state.setdefault("recompute_scale_factor", True)
         super().__setstate__(state)
 
@@ -79,12 +79,12 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """An image with other sizes, each pixel the nearest one; `Upsample` can do this too.
+    """Resizes an image by nearest-neighbour interpolation; `Upsample` can do this too.
 
     Shapes: ``(N, C, H, W)`` to the same dimensions.
 
     Args:
-        size: Height and width wanted; a number means both.
+        size: Height and width of the result; a number means both.
         scale_factor: The factor of the spatial sizes, instead of ``size``.
     """
 
@@ -97,12 +97,12 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """An image with other sizes, bilinear and with its corners kept; `Upsample` can do this too.
+    """Resizes an image bilinearly with its corners aligned; `Upsample` can do this too.
 
     Shapes: ``(N, C, H, W)`` to the same dimensions.
 
     Args:
-        size: Height and width wanted; a number means both.
+        size: Height and width of the result; a number means both.
         scale_factor: The factor of the spatial sizes, instead of ``size``.
     """
 

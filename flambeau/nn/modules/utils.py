@@ -11,12 +11,13 @@ _FACTORY_ARGUMENTS = ("device", "dtype", "memory_format")
 
 
 def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives a size for each of ``count`` dimensions, as a tuple.
+    """A function that returns a size for each of ``count`` dimensions, as a tuple.
 
-    The function takes one size for all of them, or a sequence of sizes, of which it makes a tuple.
+    The function takes one size for all dimensions, or a sequence of sizes, which it converts to a
+    tuple.
 
     Args:
-        count: How many sizes one stands for.
+        count: The number of dimensions.
         name: The function's name.
     """
 
@@ -34,12 +35,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(sizes: Iterable[int], times: int) -> tuple[int, ...]:
-    """The padding of each dimension as `pad` takes it: last dimension first, once per side."""
+    """The padding of each dimension as `pad` expects it: last dimension first, once per side."""
     return tuple([size for size in reversed(tuple(sizes)) for _ in range(times)])
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take ``prefix`` off the keys that begin with it, in place; metadata included.
+    """Remove ``prefix`` from the keys that begin with it, in place, also in the metadata.
 
     Args:
         state_dict: A saved state, for example one of a model that was wrapped in another module.
@@ -54,21 +55,21 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
         state_dict[key[len(prefix) :]] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", None)
     if metadata is not None:
-        # A module's own entry is its path, which has no dot at the end.
+        # The entry of a module itself is its path, without a dot at the end.
         own = prefix.replace(".", "")
         for key in [key for key in metadata if key and (key == own or key.startswith(prefix))]:
             metadata[key[len(prefix) :]] = metadata.pop(key)
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """The keyword arguments of a layer that go to the constructors of its tensors.
+    """The keyword arguments of a layer that its tensors' constructors take.
 
     Args:
-        kwargs: ``device``, ``dtype`` and ``memory_format``, each as it is or in a dictionary under
+        kwargs: ``device``, ``dtype`` and ``memory_format``, each directly or in a dictionary under
             ``"factory_kwargs"``.
 
     Raises:
-        TypeError: Something else is among them, or one is given twice.
+        TypeError: There is another argument, or one is given twice.
 
     >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": None}})
     {'dtype': None, 'device': 'cpu'}

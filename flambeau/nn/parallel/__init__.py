@@ -1,7 +1,7 @@
 """Modules on several devices, under PyTorch's names.
 
 `DataParallel` computes on one device; `DistributedDataParallel`, on all devices of a mesh, is
-imported when it is first asked for.
+imported on first use.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""A module in the place of PyTorch's that spreads a batch over GPUs, on one device."""
+"""`DataParallel`, which PyTorch uses to spread a batch over GPUs, on one device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """A module that calls another one, as ``DataParallel`` does where there is one GPU or none.
+    """A module that calls another one, as ``DataParallel`` does with one GPU or none.
 
-    It has the names that PyTorch's has: `module` is the other, and keys of its state dict begin
-    with ``"module."``. The whole batch is computed on the device that it and the module are on;
-    several devices work together by JAX's sharding.
+    It has the names of PyTorch's class: `module` is the wrapped module, and keys of its state dict
+    begin with ``"module."``. The whole batch is computed on the device of the module; use JAX's
+    sharding for several devices.
 
     Args:
         module: The module.
-        device_ids: One GPU at most; without one all stays where it is.
-        output_device: Where the result goes; by default it stays where it is.
-        dim: Accepted for PyTorch's sake: the batch is not cut.
+        device_ids: At most one GPU; without one nothing is moved.
+        output_device: The device of the result; by default it is not moved.
+        dim: Accepted for compatibility: the batch is not split.
 
     Raises:
         RuntimeError: ``device_ids`` names several GPUs.
@@ -48,10 +48,10 @@ class DataParallel(Module):
 
 
 def check_one(device_ids: Any) -> list[Any]:
-    """The devices that are named, of which there is one at most.
+    """The given devices, at most one.
 
     Raises:
-        RuntimeError: There are several.
+        RuntimeError: Several devices are given.
     """
     found = [] if device_ids is None else list(device_ids)
     if len(found) > 1:
@@ -71,7 +71,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """The output of a module, on the device that it and ``inputs`` are on; see `DataParallel`."""
+    """The output of a module, on the device of the module and ``inputs``; see `DataParallel`."""
     check_one(device_ids)
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))

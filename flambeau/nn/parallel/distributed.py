@@ -1,17 +1,17 @@
-"""PyTorch's module for several devices, which the room of many devices has."""
+"""`DistributedDataParallel`, defined in `flambeau.distributed`."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from flambeau._absent import absent
+from flambeau.core.support.higher import higher
 
 __all__: list[str] = []
 
 
 def __getattr__(name: str) -> Any:
-    # Few programs need it, and it stands above the layers.
+    # It depends on the layers.
     if name == "DistributedDataParallel":
-        return getattr(import_module("flambeau.distributed.data_parallel"), name)
+        return higher("flambeau.distributed.data_parallel.DistributedDataParallel")
     raise absent(__name__, name)

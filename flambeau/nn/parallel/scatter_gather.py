@@ -1,14 +1,14 @@
-"""Batches cut into parts for several devices, and put together again."""
+"""Splitting batches for several devices, and concatenating them again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.device import as_device
-from flambeau.core.tensor import Tensor
-from flambeau.ops.shape import cat
-from flambeau.ops.splitting import chunk
+from flambeau.core.devices.device import as_device
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.shapes.shape import cat
+from flambeau.ops.shapes.splitting import chunk
 
 __all__ = ["gather", "is_namedtuple", "scatter", "scatter_kwargs"]
 
@@ -26,9 +26,9 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     """The parts of a batch, one for each device.
 
     Args:
-        inputs: Tensors in tuples, lists and dictionaries, which are cut along ``dim``; everything
-            else is in all parts.
-        target_gpus: The devices, or the numbers of GPUs.
+        inputs: Tensors in tuples, lists and dictionaries, which are split along ``dim``; other
+            values are in all parts.
+        target_gpus: The devices, or the indices of GPUs.
         dim: The dimension of the batch.
 
     Returns:
@@ -62,7 +62,7 @@ def scatter_kwargs(
     target_gpus: Sequence[Any],
     dim: int = 0,
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """The parts of arguments, of those with and those without names; see `scatter`."""
+    """The parts of positional and keyword arguments; see `scatter`."""
     by_order = scatter(inputs, target_gpus, dim) if inputs else []
     by_name = scatter(kwargs, target_gpus, dim) if kwargs else []
     count = max(len(by_order), len(by_name))
@@ -72,11 +72,11 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """The parts of a batch in one, on one device; the inverse of `scatter`.
+    """The concatenated parts of a batch, on one device; the inverse of `scatter`.
 
     Args:
         outputs: The parts: tensors, or tuples, lists and dictionaries of tensors.
-        target_device: The device, or the number of a GPU.
+        target_device: The device, or the index of a GPU.
         dim: The dimension of the batch.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Keeping gradients small: by their common norm, or element by element."""
+"""Clipping gradients: by their total norm, or element by element."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.core.writing import store_all
-from flambeau.ops.from_data import tensor
-from flambeau.ops.many import (
+from flambeau.core.operators.writing import store_all
+from flambeau.core.support.modes import no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.factories.from_data import tensor
+from flambeau.ops.reductions.many import (
     clipped_to_norm,
     clipped_to_value,
     scaled_to_norm,
@@ -36,24 +36,24 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients of parameters so that their common norm is at most ``max_norm``.
+    """Scale the gradients of parameters so that their total norm is at most ``max_norm``.
 
-    The gradients count as one long vector. Norm and scaling are one operator.
+    The norm is that of the concatenated gradients. Norm and scaling are one operator.
 
     Args:
-        parameters: Tensors, those with a ``.grad`` count.
-        max_norm: The greatest norm that is left as it is.
+        parameters: Tensors; those without a ``.grad`` are skipped.
+        max_norm: The maximum norm.
         norm_type: The order of the norm, also ``inf``.
         error_if_nonfinite: Whether to refuse a norm that is infinite or no number. The check reads
-            the norm's value, so that it cannot be used in a compiled function.
-        foreach: Accepted for PyTorch's sake: all gradients are always scaled together.
+            the norm's value, so it cannot be used in a compiled function.
+        foreach: Accepted for compatibility: all gradients are always scaled together.
 
     Returns:
         The norm before the scaling, 0-d.
 
     Raises:
         RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set, or a gradient holds
-            integers; no gradient has been touched then.
+            integers; no gradient is changed then.
 
     >>> import flambeau
     >>> weight = flambeau.tensor([3.0, 4.0], requires_grad=True)
@@ -96,13 +96,13 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of tensors that count as one long vector, 0-d.
+    """The norm of the concatenated tensors, 0-d.
 
     Args:
         tensors: The tensors, such as gradients.
         norm_type: The order of the norm, also ``inf``.
         error_if_nonfinite: Whether to refuse a norm that is infinite or no number.
-        foreach: Accepted for PyTorch's sake.
+        foreach: Accepted for compatibility.
 
     Raises:
         RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set, or a tensor holds
@@ -128,13 +128,13 @@ def clip_grads_with_norm_(
     """Scale the gradients of parameters by ``max_norm / total_norm``, if that is less than 1.
 
     Args:
-        parameters: Tensors, those with a ``.grad`` count.
-        max_norm: The greatest norm that is left as it is.
-        total_norm: The norm that the gradients have, 0-d; see `get_total_norm`.
-        foreach: Accepted for PyTorch's sake.
+        parameters: Tensors; those without a ``.grad`` are skipped.
+        max_norm: The maximum norm.
+        total_norm: The total norm of the gradients, 0-d; see `get_total_norm`.
+        foreach: Accepted for compatibility.
 
     Raises:
-        TypeError: ``total_norm`` is no Tensor.
+        TypeError: ``total_norm`` is not a Tensor.
     """
     if not isinstance(total_norm, Tensor):
         raise TypeError(
@@ -147,12 +147,12 @@ def clip_grads_with_norm_(
 
 
 def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Set elements of the gradients of parameters that are beyond ``±clip_value`` to it.
+    """Clamp the gradients of parameters to ``[-clip_value, clip_value]``.
 
     Args:
-        parameters: Tensors, those with a ``.grad`` count.
-        clip_value: The greatest magnitude that is left as it is.
-        foreach: Accepted for PyTorch's sake.
+        parameters: Tensors; those without a ``.grad`` are skipped.
+        clip_value: The maximum magnitude.
+        foreach: Accepted for compatibility.
 
     Raises:
         NotImplementedError: A gradient is not of real floating point numbers.

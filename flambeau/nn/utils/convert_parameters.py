@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau.core import finishing
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.ops.many import split_to_shapes
-from flambeau.ops.shape import cat
+from flambeau.core.programs import finishing
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.reductions.many import split_to_shapes
+from flambeau.ops.shapes.shape import cat
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All elements of all parameters, one after the other, ``(elements,)``.
+    """All elements of all parameters, concatenated, ``(elements,)``.
 
     Raises:
         TypeError: The parameters are on different devices.
@@ -30,15 +30,15 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Put the elements of a vector into the parameters, one after the other.
+    """Copy the elements of a vector into the parameters, in order.
 
     Args:
-        vec: ``(elements,)``; more than there are places for are left over.
-        parameters: The parameters that take them.
+        vec: ``(elements,)``; surplus elements are ignored.
+        parameters: The parameters.
 
     Raises:
-        TypeError: ``vec`` is no Tensor, or the parameters are on different devices.
-        RuntimeError: The vector is too short. No parameter has been touched then.
+        TypeError: ``vec`` is not a Tensor, or the parameters are on different devices.
+        RuntimeError: The vector is too short. No parameter is changed then.
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"vector_to_parameters() takes a Tensor, got {type(vec).__name__}")

@@ -1,18 +1,18 @@
-"""Batch normalization in evaluation merged into the layer before it."""
+"""Merging batch normalization in evaluation into the preceding layer."""
 
 from __future__ import annotations
 
 import copy
 from typing import TypeVar
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.parameter import Parameter
-from flambeau.ops.creation import ones_like, zeros_like
-from flambeau.ops.pointwise import rsqrt
+from flambeau.ops.elementwise.pointwise import rsqrt
+from flambeau.ops.factories.creation import ones_like, zeros_like
 
 __all__ = [
     "fuse_conv_bn_eval",
@@ -29,12 +29,12 @@ def fuse_conv_bn_eval(conv: AnyConv, bn: _BatchNorm, transpose: bool = False) ->
     """A convolution with the same result as ``conv`` followed by ``bn`` in evaluation.
 
     Args:
-        conv: The convolution; it stays as it is.
-        bn: The batch normalization behind it, with running statistics.
+        conv: The convolution; it is not changed.
+        bn: The batch normalization after it, with running statistics.
         transpose: Whether the convolution is a transposed one.
 
     Raises:
-        AssertionError: One of both is in training mode, or there are no running statistics.
+        AssertionError: One of the two is in training mode, or there are no running statistics.
     """
     mean, variance = _running_statistics(conv, bn)
     fused = copy.deepcopy(conv)
@@ -64,7 +64,7 @@ def fuse_conv_bn_weights(
         bn_eps: The number added to the variance.
         bn_w: The normalization's weight, or ``None``.
         bn_b: Its bias, or ``None``.
-        transpose: Whether the weight's channels out are its second dimension.
+        transpose: Whether the output channels are the weight's second dimension.
     """
     others = [1] * (conv_w.dim() - 2)
     shape = [1, -1, *others] if transpose else [-1, 1, *others]
@@ -75,13 +75,13 @@ def fuse_linear_bn_eval(linear: AnyLinear, bn: _BatchNorm) -> AnyLinear:
     """A linear layer with the same result as ``linear`` followed by ``bn`` in evaluation.
 
     Args:
-        linear: The layer; it stays as it is.
-        bn: The batch normalization behind it, with running statistics, of as many features as the
-            layer gives or of one.
+        linear: The layer; it is not changed.
+        bn: The batch normalization after it, with running statistics; its features are the layer's
+            output features, or 1.
 
     Raises:
-        AssertionError: One of both is in training mode, the features do not match, or there are no
-            running statistics.
+        AssertionError: One of the two is in training mode, the features do not match, or there are
+            no running statistics.
     """
     mean, variance = _running_statistics(linear, bn)
     if bn.num_features not in (linear.out_features, 1):

@@ -1,4 +1,4 @@
-"""Making a module without spending time on its first values."""
+"""Making a module without computing its initial values."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ AnyModule = TypeVar("AnyModule", bound=Module)
 def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -> AnyModule:
     """``module_cls(*args, **kwargs)`` with uninitialized parameters and buffers.
 
-    For a module that gets its values from elsewhere, such as another initializer or a checkpoint.
-    It is made on the meta device, where initializers do nothing and draw no random numbers, and
-    then given elements on the device wanted.
+    For a module whose values are set later, by another initializer or from a checkpoint. It is made
+    on the meta device, where initializers do nothing and draw no random numbers, and then given
+    uninitialized elements on the requested device.
 
     Args:
         module_cls: A subclass of `Module` that meets two requirements: it takes an argument
             ``device``, which it passes on to all its parameters, buffers and submodules; and its
-            constructor computes nothing with them but the functions of `flambeau.nn.init`.
+            constructor applies only the functions of `flambeau.nn.init` to them.
         *args: The arguments of its constructor.
         **kwargs: Likewise; ``device`` is the CPU by default.
 
     Raises:
         RuntimeError: ``module_cls`` is a class but no subclass of `Module`, or takes no ``device``.
-        TypeError: ``module_cls`` is no class.
+        TypeError: ``module_cls`` is not a class.
 
     >>> from flambeau import nn
     >>> nn.utils.skip_init(nn.Linear, 10, 5)

@@ -1,4 +1,4 @@
-"""The memory format of convolutions' weights, accepted for PyTorch's sake."""
+"""The memory format of convolutions' weights, accepted for compatibility."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ AnyModule = TypeVar("AnyModule", bound=Module)
 
 
 def convert_conv2d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
-    """``module`` as it is: XLA chooses the layout of every array by itself."""
+    """``module`` unchanged: XLA chooses the layout of every array."""
     return module
 
 
 def convert_conv3d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
-    """``module`` as it is: XLA chooses the layout of every array by itself."""
+    """``module`` unchanged: XLA chooses the layout of every array."""
     return module

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau.autograd import inference_mode
-from flambeau.core import dtype as dtypes
-from flambeau.core import pytree
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import MadeInsideError
-from flambeau.ops.known import is_unknown
-from flambeau.ops.neural.packed_sequences import (
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values import pytree
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import MadeInsideError
+from flambeau.ops.common.known import is_unknown
+from flambeau.ops.neural.sequences.packed_sequences import (
     Layout,
     is_from_outside,
     may_be_kept,
@@ -32,29 +32,29 @@ class _Fields(NamedTuple):
 
 
 class _Padded(NamedTuple):
-    """A batch ``(T, N, ...)`` that is never written to, and how long its sequences are."""
+    """A batch ``(T, N, ...)`` that is never written to, and the lengths of its sequences."""
 
     batch: Tensor
     layout: Layout
 
 
 class PackedSequence(_Fields):
-    """Sequences of several lengths without padding; `pack_padded_sequence` makes them.
+    """Sequences of several lengths without padding; created by `pack_padded_sequence`.
 
-    It is a named tuple of the attributes below. What `pack_padded_sequence` and recurrent layers
-    give keeps the padded batch instead, and packs its steps when ``data`` is first asked for; from
-    then on these count, so that they may be written to, or take a gradient.
+    It is a named tuple of the attributes below. The results of `pack_padded_sequence` and of
+    recurrent layers hold the padded batch instead, and pack its steps when ``data`` is first read;
+    from then on the packed steps are used, so that they can be written to, or take a gradient.
 
     Attributes:
         data: ``(steps of all sequences, ...)``, on any device and of any dtype.
-        batch_sizes: ``(T,)``, how many sequences have each step; int64 and on the CPU.
-        sorted_indices: ``(N,)``, which sequence of the batch comes first, second, and so on, the
-            longest first; ``None`` if the batch was in that order.
-        unsorted_indices: ``(N,)``, the inverse of that permutation.
+        batch_sizes: ``(T,)``, the number of sequences with each step; int64 and on the CPU.
+        sorted_indices: ``(N,)``, the permutation of the batch that puts the longest sequence first;
+            ``None`` if the batch was sorted.
+        unsorted_indices: ``(N,)``, the inverse permutation.
 
     Raises:
         ValueError: ``batch_sizes`` is not on the CPU.
-        AssertionError: ``batch_sizes`` is missing, and ``data`` is no pair of both.
+        AssertionError: ``batch_sizes`` is missing, and ``data`` is not a pair of both.
 
     >>> import flambeau
     >>> from flambeau.nn.utils.rnn import pack_sequence
@@ -63,10 +63,10 @@ class PackedSequence(_Fields):
     (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
     """
 
-    # The tuple's own elements could not change, and stay empty: this is what counts, until there is
-    # a padded batch no more.
+    # The tuple's own elements are immutable, and stay empty. This attribute is used instead, as
+    # long as there is a padded batch.
     _padded: _Padded | None
-    # The elements, from then on; how long the sequences are, and how many, if that is known.
+    # The elements after that; the lengths of the sequences, and their number, if known.
     _whole: tuple[Any, ...]
     _layout: Layout | None
     _count: int | None
@@ -104,7 +104,7 @@ class PackedSequence(_Fields):
 
     @classmethod
     def _of_padded(cls, padded: Tensor, layout: Layout) -> PackedSequence:
-        """The sequences of a batch ``(T, N, ...)`` that will not be written to."""
+        """The sequences of a batch ``(T, N, ...)`` that must not be written to later."""
         new = tuple.__new__(cls, _NOTHING)
         new._padded, new._whole, new._layout = _Padded(padded, layout), (), layout
         return new
@@ -118,7 +118,7 @@ class PackedSequence(_Fields):
         if self._padded is None:
             return self._whole
         padded, layout = self._padded
-        # Whichever is read first, the steps take their history from the padded batch.
+        # Whichever element is read first, the steps inherit their history from the padded batch.
         with where_made(padded), inference_mode(padded.is_inference()):
             count, sizes = layout.count(), layout.sizes(padded.size(0))
             data = pack_steps(padded, sizes.to(padded.device), layout.order, count)
@@ -126,7 +126,7 @@ class PackedSequence(_Fields):
         if may_be_kept(data, padded):
             self._padded, self._whole, self._count = None, whole, padded.size(1)
         if data.requires_grad and is_from_outside(padded):
-            # Its node is younger than the trace, and leads out of it.
+            # Its node is newer than the start of the trace, and leads out of the trace.
             raise MadeInsideError(
                 "a PackedSequence that takes a gradient came into a compiled function otherwise "
                 "than as an argument; pass it as one, or ask for its data before the call"
@@ -137,14 +137,14 @@ class PackedSequence(_Fields):
         """The sequences as a padded batch ``(T, N, ...)``, and its layout.
 
         Args:
-            count: How many sequences there are, for those whose number a program cannot know.
+            count: The number of sequences, if a program cannot know it.
 
         Raises:
-            TracedValueError: A program is being compiled, and nothing says how many there are.
+            TracedValueError: A program is being compiled, and the number of sequences is unknown.
         """
         if self._padded is not None and not is_from_outside(self._padded.batch):
             return self._padded
-        # A program must see later writes to the steps.
+        # A program must observe later writes to the steps.
         data, sizes, order, rank = self._elements()
         layout = self._layout
         if layout is None:
@@ -154,7 +154,7 @@ class PackedSequence(_Fields):
         return pad_steps(data, sizes.to(data.device), layout.rank, batch, steps), layout
 
     def _known_count(self) -> int | None:
-        """The number of sequences, unless it is a value of a program."""
+        """The number of sequences, unless it is a value computed in a program."""
         if self._layout is not None:
             return self._layout.lengths.size(0)
         _, sizes, _, rank = self._whole
@@ -171,14 +171,14 @@ class PackedSequence(_Fields):
 
     @property
     def batch_sizes(self) -> Tensor:  # type: ignore[override]
-        """The number of sequences that have each step, ``(T,)``."""
+        """The number of sequences with each step, ``(T,)``."""
         if self._padded is None:
             return self._whole[1]
         return self._padded.layout.sizes(self._padded.batch.size(0))
 
     @property
     def sorted_indices(self) -> Tensor | None:  # type: ignore[override]
-        """Which sequence comes first, second, and so on, ``(N,)``."""
+        """The permutation that puts the longest sequence first, ``(N,)``."""
         return self._whole[2] if self._padded is None else self._padded.layout.order
 
     @property
@@ -200,7 +200,7 @@ class PackedSequence(_Fields):
         return type(self), tuple(self)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """``data`` converted as `Tensor.to` does, and the indices moved along."""
+        """``data`` converted as by `Tensor.to`, with the indices moved to its device."""
         if self._padded is not None:
             batch, layout = self._padded
             moved = batch.to(*args, **kwargs)
@@ -260,7 +260,7 @@ class PackedSequence(_Fields):
         return (self.data if self._padded is None else self._padded.batch).is_cuda
 
     def pin_memory(self) -> PackedSequence:
-        """This; JAX decides how it moves memory."""
+        """The sequences unchanged; JAX decides how it moves memory."""
         return self
 
     def is_pinned(self) -> bool:
@@ -272,7 +272,7 @@ _NOTHING = (None,) * 4
 
 
 def _of_the_elements(name: str) -> Callable[..., Any]:
-    """A method of tuples for the elements that a `PackedSequence` has, wherever they are."""
+    """A method of tuples, applied to the elements of a `PackedSequence`."""
     whole = getattr(tuple, name)
 
     def method(self: PackedSequence, *others: Any) -> Any:
@@ -292,7 +292,7 @@ for _name in (
 
 
 def _take_apart(sequence: PackedSequence) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Its tensors, and what stays the same for all lengths."""
+    """Its tensors, and the metadata that is the same for all lengths."""
     padded = sequence._padded
     if padded is None or is_from_outside(padded.batch):
         return sequence._elements(), (sequence._known_count(),)

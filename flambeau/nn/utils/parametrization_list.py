@@ -1,4 +1,4 @@
-"""The parametrizations of one tensor, and the tensors from which they compute it."""
+"""The parametrizations of one tensor, and the tensors that they compute it from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import ModuleList
 from flambeau.nn.parameter import Parameter
@@ -18,22 +18,22 @@ __all__ = ["ParametrizationList"]
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, in the order in which they are applied.
 
-    `register_parametrization` makes it; it stands at ``module.parametrizations.<tensor_name>``.
+    `register_parametrization` creates it as ``module.parametrizations.<tensor_name>``.
 
     Args:
         modules: The parametrizations.
-        original: The tensor that becomes parametrized.
+        original: The tensor to parametrize.
         unsafe: Whether they may change its shape or dtype.
 
     Attributes:
         original: The source of the tensor; ``original0``, ``original1`` and so on if the
-            ``right_inverse`` of the first parametrization gives several tensors.
-        is_tensor: Whether it is a single one.
-        ntensors: How many there are.
+            ``right_inverse`` of the first parametrization returns several tensors.
+        is_tensor: Whether the source is a single tensor.
+        ntensors: The number of source tensors.
 
     Raises:
-        ValueError: There are no parametrizations, ``right_inverse`` gives something else than
-            tensors, or shape or dtype change. ``original`` is as before then.
+        ValueError: There are no parametrizations, ``right_inverse`` returns objects other than
+            tensors, or shape or dtype change. ``original`` is then unchanged.
     """
 
     unsafe: bool
@@ -54,7 +54,7 @@ class ParametrizationList(ModuleList):
             _check_parts(parts)
             parts = [_like(original, each) for each in parts]
         if not unsafe:
-            # The tensor itself if it stays the trained one, so that its gradients can be seen.
+            # The tensor itself if it stays the trained one, so that its gradients are visible.
             self._check_value(original, self._chained(*parts))
         if self.is_tensor:
             with no_grad():
@@ -65,7 +65,7 @@ class ParametrizationList(ModuleList):
 
     @property
     def originals(self) -> list[str]:
-        """The names of the tensors that it is computed from."""
+        """The names of the source tensors."""
         if self.is_tensor:
             return ["original"]
         return [f"original{number}" for number in range(self.ntensors)]
@@ -73,7 +73,7 @@ class ParametrizationList(ModuleList):
     def _first_values(self, value: Any) -> Any:
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
-                # Where it is not implemented, the parametrization is applied to the present value.
+                # If it is not implemented, the parametrization is applied to the present value.
                 with contextlib.suppress(NotImplementedError):
                     value = module.right_inverse(value)
         if not isinstance(value, Tensor | Sequence):
@@ -95,7 +95,7 @@ class ParametrizationList(ModuleList):
                 )
 
     def right_inverse(self, value: Any) -> None:
-        """Set the tensors that it is computed from, so that it becomes ``value``.
+        """Set the source tensors so that the parametrized tensor becomes ``value``.
 
         Raises:
             RuntimeError: A parametrization has no ``right_inverse``.
@@ -162,14 +162,14 @@ def _check_parts(parts: list[Any]) -> None:
 
 
 def _like(original: Tensor, part: Tensor) -> Tensor:
-    """A part as a parameter or not, as the original is."""
+    """A part as a parameter, or not, like the original."""
     if isinstance(original, Parameter):
         return Parameter(part, original.requires_grad)
     return part.requires_grad_(original.requires_grad)
 
 
 def register(module: Module, name: str, tensor: Tensor) -> None:
-    """Make ``tensor`` a parameter of the module if it is one, else a buffer."""
+    """Register ``tensor`` as a parameter of the module if it is one, else as a buffer."""
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
     else:

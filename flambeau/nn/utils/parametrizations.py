@@ -1,22 +1,22 @@
-"""Parametrizations that keep a weight orthogonal, or divide it by a norm of its own."""
+"""Parametrizations that keep a weight orthogonal or normalize it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.dtype import finfo
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.dtype import finfo
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.utils.parametrize import register_parametrization
-from flambeau.ops.comparison import allclose
-from flambeau.ops.creation import eye, zeros_like
+from flambeau.ops.draws.sampling import randn
+from flambeau.ops.elementwise.comparison import allclose
+from flambeau.ops.factories.creation import eye, zeros_like
 from flambeau.ops.matrices.orthogonal_maps import orthogonal_map, orthonormalized, reflections_of
 from flambeau.ops.neural import reparametrization
-from flambeau.ops.sampling import randn
-from flambeau.ops.shape import cat
+from flambeau.ops.shapes.shape import cat
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -27,13 +27,13 @@ class _Orthogonal(Module):
     """A matrix with orthonormal columns, or rows, as a function of any matrix.
 
     Args:
-        weight: The tensor to be parametrized.
+        weight: The tensor to parametrize.
         orthogonal_map: One of `_ORTHOGONAL_MAPS`.
-        use_trivialization: Whether the value is a base, which `right_inverse` sets, times the
-            orthogonal matrix that the map gives.
+        use_trivialization: Whether the value is the product of a base, which `right_inverse` sets,
+            and the orthogonal matrix of the map.
 
     Attributes:
-        base: ``(..., m, m)``, m being the greater of rows and columns; with trivialization only.
+        base: ``(..., m, m)``, where m is the greater of rows and columns; with trivialization only.
     """
 
     base: Tensor
@@ -53,11 +53,11 @@ class _Orthogonal(Module):
             self.register_buffer("base", None)
 
     def forward(self, X: Tensor) -> Tensor:
-        """The orthogonal matrix that ``X``, or its part below the diagonal, stands for."""
+        """The orthogonal matrix of ``X``, or of its part below the diagonal."""
         return orthogonal_map(X, self._buffers.get("base"), self.orthogonal_map)
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """The input with which `forward` gives ``Q``; it becomes the base, if there is one."""
+        """The input for which `forward` returns ``Q``; ``Q`` becomes the base, if there is one."""
         if Q.shape != self.shape:
             raise ValueError(
                 f"an orthogonal parametrization of shape {list(self.shape)} cannot be set to a "
@@ -98,7 +98,7 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keep a matrix of a module orthogonal, whatever the optimizer does.
+    """Keep a matrix of a module orthogonal during training.
 
     A matrix with at least as many rows as columns has orthonormal columns, otherwise rows.
 
@@ -107,15 +107,15 @@ def orthogonal(
         name: The name of its matrix, or batch of matrices.
         orthogonal_map: ``"matrix_exp"``, ``"cayley"`` or ``"householder"``. By default the first
             for square and complex matrices, the last for others.
-        use_trivialization: Whether the map is applied around a base point, which is where the
-            training starts and what assigning to the tensor sets.
+        use_trivialization: Whether the map is applied around a base point: the initial value, or
+            the value assigned to the tensor.
 
     Returns:
         ``module``.
 
     Raises:
-        ValueError: There is no such tensor, it is no matrix, or the map is unknown or for real
-            matrices only.
+        ValueError: There is no such tensor, it is not a matrix, or the map is unknown or supports
+            only real matrices.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -151,7 +151,7 @@ class _WeightNorm(Module):
     """A weight as ``g * v / |v|``.
 
     Args:
-        dim: The dimension that the norm is not taken over; ``None`` for none.
+        dim: The dimension that the norm does not reduce; ``None`` to reduce all.
     """
 
     def __init__(self, dim: int | None = 0) -> None:
@@ -168,7 +168,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train a weight's length and direction apart, https://arxiv.org/abs/1602.07868.
+    """Train a weight's length and direction separately, https://arxiv.org/abs/1602.07868.
 
     The length g is ``module.parametrizations.<name>.original0``, the direction v ``original1``.
     States saved with the older `nn.utils.weight_norm` can be loaded.
@@ -176,8 +176,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: The module.
         name: The name of its weight.
-        dim: The dimension that has a length for each of its slices; ``None`` for one length of the
-            whole.
+        dim: The dimension with one length per slice; ``None`` for one length of the whole.
 
     Returns:
         ``module``.
@@ -196,7 +195,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 class _OlderNames:
-    """Renames the tensors of the older `nn.utils.weight_norm` in a state that is to be loaded."""
+    """Renames the tensors of the older `nn.utils.weight_norm` in a state dict."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -213,14 +212,14 @@ class _SpectralNorm(Module):
     """A weight divided by its greatest singular value.
 
     Args:
-        weight: The tensor to be parametrized.
-        n_power_iterations: How often its singular vectors are refined at each use in training.
-        dim: The dimension that counts as the rows of a matrix.
+        weight: The tensor to parametrize.
+        n_power_iterations: The number of power iterations at each use in training.
+        dim: The dimension that is the rows of the matrix.
         eps: The least norm to divide by.
 
     Attributes:
         _u: ``(rows,)``, the estimate of the left singular vector.
-        _v: ``(columns,)``, that of the right one.
+        _v: ``(columns,)``, the estimate of the right singular vector.
     """
 
     _u: Tensor
@@ -246,7 +245,7 @@ class _SpectralNorm(Module):
         for name, size in (("_u", rows), ("_v", weight.numel() // rows)):
             drawn = randn(size, dtype=weight.dtype, device=weight.device)
             self.register_buffer(name, F.normalize(drawn, dim=0, eps=eps))
-        # The first estimate should be a good one, since evaluation never improves it.
+        # The first estimate should be accurate, since evaluation never improves it.
         self._iterate(weight, 15)
 
     def _iterate(self, weight: Tensor, count: int) -> None:
@@ -279,15 +278,15 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its greatest singular value, https://arxiv.org/abs/1802.05957.
 
-    The singular vectors are estimated by power iteration, a step at each use in training.
+    The singular vectors are estimated by power iteration at each use in training.
 
     Args:
         module: The module.
         name: The name of its weight.
-        n_power_iterations: How many steps.
+        n_power_iterations: The number of steps at each use.
         eps: The least norm to divide by.
-        dim: The dimension that counts as the rows of a matrix, all others being its columns; by
-            default 1 for transposed convolutions and else 0.
+        dim: The dimension that is the rows of the matrix; all others are its columns. By default 1
+            for transposed convolutions and else 0.
 
     Returns:
         ``module``.

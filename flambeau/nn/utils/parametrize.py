@@ -1,8 +1,9 @@
 """Tensors of a module that are computed from trained parameters.
 
-A parametrization is a module whose `forward` gives the tensor. Its optional ``right_inverse``
-gives, for a value of the tensor, what to put into `forward` to get it: it sets the first values,
-and makes assignment work. See https://docs.pytorch.org/docs/2.13/nn.html#utility-functions
+A parametrization is a module whose `forward` computes the tensor. Its optional ``right_inverse``
+returns, for a value of the tensor, the input of `forward` that produces the value: it is used for
+the initial values and for assignment. See
+https://docs.pytorch.org/docs/2.13/nn.html#utility-functions
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import ModuleDict
 from flambeau.nn.parameter import Parameter
@@ -39,10 +40,10 @@ class _Cache:
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within this block each parametrized tensor is computed once, at its first use.
+    """Inside this block each parametrized tensor is computed once, at its first use.
 
     It is for models that use a tensor many times, such as the weight of a recurrent cell. Blocks
-    may be nested; the outermost counts.
+    may be nested; the cache ends with the outermost.
 
     >>> import flambeau
     >>> from flambeau.nn.utils import parametrize
@@ -54,7 +55,7 @@ def cached() -> Iterator[None]:
         yield
     finally:
         _Cache.depth -= 1
-        # Nor does a trace leave anything to a block around its function.
+        # A trace leaves nothing to a block around its function either.
         ending = modes.trace
         kept = _Cache.found.items() if _Cache.depth else ()
         _Cache.found = {key: each for key, each in kept if ending is None or key[0] is not ending}
@@ -64,7 +65,7 @@ def _value(module: Module, tensor_name: str) -> Tensor:
     parametrization = _parametrizations(module)[tensor_name]
     if not _Cache.depth:
         return parametrization()
-    # Values that a trace computes are of no use outside it, nor the reverse.
+    # Values computed in a trace are invalid outside it, and vice versa.
     key = (modes.trace, id(module), tensor_name)
     if key not in _Cache.found:
         _Cache.found[key] = parametrization()
@@ -74,26 +75,26 @@ def _value(module: Module, tensor_name: str) -> Tensor:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Let a parameter or buffer of a module be computed by ``parametrization``.
+    """Make ``parametrization`` compute a parameter or buffer of a module.
 
-    Afterwards ``module.<tensor_name>`` is what ``parametrization`` gives for the tensor, which is
-    now ``module.parametrizations.<tensor_name>.original`` (or ``original0``, ``original1``… if
-    ``right_inverse`` gives several tensors). Parametrizations of one tensor can be chained: the
-    next takes what the one before gives. Assigning to ``module.<tensor_name>`` needs a
+    Afterwards ``module.<tensor_name>`` is the result of ``parametrization`` for the tensor, which
+    is now ``module.parametrizations.<tensor_name>.original`` (or ``original0``, ``original1``… if
+    ``right_inverse`` returns several tensors). Parametrizations of one tensor can be chained: each
+    takes the result of the previous one. Assignment to ``module.<tensor_name>`` needs a
     ``right_inverse``.
 
     Args:
         module: The module; its class is replaced by a subclass ``Parametrized...``.
         tensor_name: The name of a parameter or buffer.
         parametrization: The module that computes it.
-        unsafe: Whether it may change the tensor's shape or dtype; nothing is checked then.
+        unsafe: Whether it may change the tensor's shape or dtype, which disables the checks.
 
     Returns:
         ``module``.
 
     Raises:
         ValueError: There is no such tensor, or the parametrization changes its shape or dtype. The
-            module is as before then.
+            module is then unchanged.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -138,7 +139,7 @@ def _parametrizations(module: Module) -> Any:
 
 
 def _check_next(module: Module, name: str, parametrization: Any) -> None:
-    """Check that one more parametrization keeps the shape and dtype of its input."""
+    """Check that an additional parametrization keeps the shape and dtype of its input."""
     before = getattr(module, name)
     after = parametrization(before)
     _check_same(name, "a parametrization", before, after)
@@ -178,14 +179,14 @@ def remove_parametrizations(
     Args:
         module: The module.
         tensor_name: The tensor's name.
-        leave_parametrized: Whether it keeps the value that was computed; otherwise it gets the
-            original's, which must be a single tensor.
+        leave_parametrized: Whether the tensor keeps the computed value; otherwise it gets the value
+            of the original, which must be a single tensor.
 
     Returns:
-        ``module``, of its original class if nothing else of it is parametrized.
+        ``module``, with its original class if no other tensor is parametrized.
 
     Raises:
-        ValueError: The tensor is not parametrized, or has several originals to leave.
+        ValueError: The tensor is not parametrized, or has several originals to restore.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{type(module).__name__} has no parametrization of '{tensor_name}'")
@@ -220,12 +221,12 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Let a module share the parametrizations of another, and the tensors that they compute from.
+    """Make a module share the parametrizations of another, and their source tensors.
 
     Args:
-        from_module: The module that has them.
-        to_module: The module that gets them; tensors that it lacks are made.
-        tensor_name: Which tensor; by default all that are parametrized.
+        from_module: The module with the parametrizations.
+        to_module: The module to change; tensors that it lacks are created.
+        tensor_name: The tensor; by default all that are parametrized.
 
     Returns:
         ``to_module``.

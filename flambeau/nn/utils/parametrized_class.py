@@ -1,4 +1,4 @@
-"""The class of a module with parametrized tensors: it has properties in their place."""
+"""The class of a module with parametrized tensors, which are properties."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     if id(self) in memo:
         return memo[id(self)]
     cls = type(self)
-    # Of a class of its own, so that parametrizations can change in one of the two only.
+    # Of its own class, so that parametrizations can change in only one of the two.
     own = _subclass(cls.__bases__[0])
     for name, value in vars(cls).items():
         if isinstance(value, property):
@@ -44,9 +44,9 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 
 def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) -> None:
-    """Let the attribute ``name`` be the result of ``compute(module, name)``.
+    """Make the attribute ``name`` a property computed by ``compute(module, name)``.
 
-    Assigning to it sets the source of its value.
+    Assignment sets its source tensors.
     """
 
     def get(self: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Pruning: parameters of which some elements are held at zero by a mask.
+"""Pruning: parameters with some elements masked to zero.
 
 See https://docs.pytorch.org/docs/2.13/nn.html#utility-functions. A pruned parameter ``weight`` is
-kept as ``weight_orig``, its mask is the buffer ``weight_mask``, and ``weight`` is their product,
+stored as ``weight_orig``, its mask is the buffer ``weight_mask``, and ``weight`` is their product,
 computed before each call.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.utils.convert_parameters import parameters_to_vector
 from flambeau.nn.utils.pruning_method import BasePruningMethod, PruningContainer
@@ -22,7 +22,7 @@ from flambeau.nn.utils.pruning_rules import (
     RandomStructured,
     RandomUnstructured,
 )
-from flambeau.ops.creation import ones_like
+from flambeau.ops.factories.creation import ones_like
 
 __all__ = [
     "BasePruningMethod",
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def identity(module: Module, name: str) -> Module:
-    """Make a parameter pruned with a mask of ones, which prunes nothing; gives ``module``."""
+    """Prune a parameter with a mask of ones, which prunes nothing; return ``module``."""
     Identity.apply(module, name)
     return module
 
@@ -57,13 +57,13 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
     Args:
         module: The module.
         name: The name of its parameter.
-        amount: A fraction from 0.0 to 1.0 of the elements, or an integer number of them.
+        amount: A fraction of the elements from 0.0 to 1.0, or an integer number.
 
     Returns:
         ``module``.
 
     Raises:
-        TypeError: ``amount`` is no number.
+        TypeError: ``amount`` is not a number.
         ValueError: It is out of range.
 
     >>> import flambeau
@@ -79,13 +79,13 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the elements of the least magnitude.
+    """Prune the elements with the least magnitude.
 
     Args:
         module: The module.
         name: The name of its parameter.
         amount: See `random_unstructured`, also for errors.
-        importance_scores: Numbers in the shape of the parameter whose magnitude counts instead.
+        importance_scores: Numbers in the shape of the parameter whose magnitude is used instead.
 
     Returns:
         ``module``.
@@ -122,7 +122,7 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune the whole slices along a dimension that have the least norm.
+    """Prune whole slices along a dimension with the least norm.
 
     Args:
         module: The module.
@@ -130,7 +130,7 @@ def ln_structured(
         amount: See `random_unstructured`, of the slices.
         n: The order of the norm.
         dim: The dimension.
-        importance_scores: Numbers in the shape of the parameter whose norm counts instead.
+        importance_scores: Numbers in the shape of the parameter whose norm is used instead.
 
     Returns:
         ``module``.
@@ -149,16 +149,17 @@ def global_unstructured(
     importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune several parameters together, as if they were one vector.
+    """Prune several parameters together, as one concatenated vector.
 
     Args:
         parameters: Modules and the names of their parameters.
         pruning_method: A method for single elements, such as `L1Unstructured`.
-        importance_scores: Tensors that the method compares instead, for any of the parameters.
+        importance_scores: Tensors that the method compares instead of the parameters, for any of
+            them.
         **kwargs: The arguments of the method, such as ``amount``.
 
     Raises:
-        TypeError: The arguments are of other types, or the method is not one for single elements.
+        TypeError: The arguments have other types, or the method is not for single elements.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -217,7 +218,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned parameter an ordinary one; its pruned elements are zeros.
+    """Make a pruned parameter ordinary again; its pruned elements stay zero.
 
     Raises:
         ValueError: It is not pruned.
@@ -231,7 +232,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of this module, or of one below it, is pruned."""
+    """Whether a parameter of this module, or of a submodule, is pruned."""
     return any(
         isinstance(hook, BasePruningMethod)
         for each in module.modules()

@@ -1,4 +1,4 @@
-"""The base of all methods of pruning: how a mask is applied, and how masks are combined."""
+"""The base of all pruning methods: applying a mask, and combining masks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
-from flambeau.ops.creation import ones_like
+from flambeau.ops.factories.creation import ones_like
 
 __all__ = ["BasePruningMethod", "PruningContainer"]
 
 
 class BasePruningMethod(ABC):
-    """A way to choose which elements of a parameter are pruned.
+    """A rule that chooses which elements of a parameter are pruned.
 
-    A subclass says by ``PRUNING_TYPE`` what it acts on when a parameter is pruned once more:
-    ``"unstructured"`` on the elements that are left, ``"structured"`` on the slices along its
-    ``dim`` that are left, ``"global"`` on all. The instance is the hook that computes the parameter
+    A subclass sets ``PRUNING_TYPE``, its scope when a parameter is pruned repeatedly:
+    ``"unstructured"`` for the remaining elements, ``"structured"`` for the remaining slices along
+    its ``dim``, ``"global"`` for all elements. The instance is the hook that computes the parameter
     before each call.
     """
 
@@ -27,12 +27,12 @@ class BasePruningMethod(ABC):
     _tensor_name: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the pruned parameter again."""
+        """Recompute the pruned parameter."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask of ``t``: 0 where it is pruned, and wherever ``default_mask`` is 0."""
+        """The mask of ``t``: 0 where it is pruned, and where ``default_mask`` is 0."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """The parameter times its mask."""
@@ -62,8 +62,8 @@ class BasePruningMethod(ABC):
             The hook: an instance, or for a parameter that was pruned before a `PruningContainer`.
 
         Raises:
-            AssertionError: ``importance_scores`` has another shape. The module is as before then.
-            TypeError: There is no parameter of this name, but something else.
+            AssertionError: ``importance_scores`` has another shape. The module is then unchanged.
+            TypeError: The attribute of this name is not a parameter.
             ValueError: It has no shape yet.
         """
         method = cls(*args, **kwargs)
@@ -118,7 +118,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, mask)
 
     def remove(self, module: Module) -> None:
-        """Make the parameter an ordinary one; its pruned elements are zeros."""
+        """Make the parameter ordinary again; its pruned elements stay zero."""
         name = self._tensor_name
         pruned = self.apply_mask(module)
         if hasattr(module, name):
@@ -141,7 +141,7 @@ def _check_parameter(module: Module, name: str, original: Any) -> None:
 
 
 def _method_of(module: Module, name: str) -> tuple[Any, list[BasePruningMethod] | None]:
-    """The hook that prunes a parameter, by its key, and the methods in it; ``None`` without."""
+    """The hook that prunes a parameter, by its key, and its methods; ``None`` if there is none."""
     found = [
         (key, hook)
         for key, hook in module._forward_pre_hooks.items()
@@ -159,7 +159,7 @@ def _method_of(module: Module, name: str) -> tuple[Any, list[BasePruningMethod] 
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods that prune one parameter, one after the other.
+    """Several methods that prune one parameter in sequence.
 
     Args:
         *args: The methods.
@@ -173,10 +173,10 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Add a method behind the others.
+        """Add a method after the others.
 
         Raises:
-            TypeError: It is no `BasePruningMethod`.
+            TypeError: It is not a `BasePruningMethod`.
             ValueError: It prunes another parameter.
         """
         if not isinstance(method, BasePruningMethod):
@@ -198,7 +198,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask after the last method, which acts on the elements that the others have left."""
+        """The mask after the last method, which is applied to the remaining elements."""
         method: Any = self._pruning_methods[-1]
         part = _part_left(method, t, default_mask)
         mask = default_mask.to(t.dtype)
@@ -207,7 +207,7 @@ class PruningContainer(BasePruningMethod):
 
 
 def _part_left(method: Any, t: Tensor, mask: Tensor) -> Any:
-    """The part of a tensor that a method acts on, as an index."""
+    """The part of a tensor that a method applies to, as an index."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1
     if method.PRUNING_TYPE == "global":

@@ -1,15 +1,15 @@
-"""Which elements of a parameter to prune: at random, by magnitude, in slices, or as given."""
+"""The rules that choose elements to prune: random, by magnitude, by slice, or custom."""
 
 from __future__ import annotations
 
 import numbers
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.utils.pruning_method import BasePruningMethod
-from flambeau.ops.creation import zeros_like
-from flambeau.ops.sampling import rand, rand_like
+from flambeau.ops.draws.sampling import rand, rand_like
+from flambeau.ops.factories.creation import zeros_like
 
 __all__ = [
     "CustomFromMask",
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, so that a parameter gets a mask."""
+    """Prunes nothing; only adds a mask to the parameter."""
 
     PRUNING_TYPE: str = "unstructured"
 
@@ -47,7 +47,7 @@ class _Amount(BasePruningMethod):
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"amount must be an int or a float, got {type(amount).__name__}")
         whole = isinstance(amount, numbers.Integral)
-        # A NaN compares as false, so it is refused as well.
+        # A comparison with NaN is false, so NaN is refused too.
         if not (amount >= 0 if whole else 0 <= amount <= 1.0):
             raise ValueError(
                 f"amount must be a float from 0 to 1 or an int that is not negative, got {amount}"
@@ -82,7 +82,7 @@ class RandomUnstructured(_Amount):
 
 
 class L1Unstructured(_Amount):
-    """Prunes the elements of the least magnitude; see `prune.l1_unstructured`."""
+    """Prunes the elements with the least magnitude; see `prune.l1_unstructured`."""
 
     PRUNING_TYPE: str = "unstructured"
 
@@ -162,7 +162,7 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the slices of the least norm; see `prune.ln_structured`.
+    """Prunes the slices with the least norm; see `prune.ln_structured`.
 
     Args:
         amount: A fraction from 0.0 to 1.0, or an integer number, of the slices.
@@ -201,7 +201,7 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes as a given mask says; see `prune.custom_from_mask`.
+    """Prunes according to a given mask; see `prune.custom_from_mask`.
 
     Args:
         mask: In the shape of the parameter, 0 where it is pruned.

@@ -1,8 +1,8 @@
 """Batches of sequences of several lengths: padded, packed, and back.
 
-A padded batch has every sequence filled up to the length of the longest. A packed one has no
-filling: all first steps come first, then the second steps of the sequences that have one, and so
-on. The recurrent layers take both; see https://docs.pytorch.org/docs/2.13/nn.html#utilities
+A padded batch extends every sequence to the length of the longest. A packed batch has no padding:
+all first steps come first, then the second steps of the sequences that have one, and so on. The
+recurrent layers take both; see https://docs.pytorch.org/docs/2.13/nn.html#utilities
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.tensor import Tensor
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.utils.packed_sequence import PackedSequence, invert_permutation
-from flambeau.ops.from_data import from_numpy
-from flambeau.ops.known import is_traced, known_values
-from flambeau.ops.neural.packed_sequences import (
+from flambeau.ops.common.known import is_traced, known_values
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.factories.from_data import from_numpy
+from flambeau.ops.neural.sequences.packed_sequences import (
     Layout,
     batch_steps,
     fill_behind,
@@ -25,7 +26,6 @@ from flambeau.ops.neural.packed_sequences import (
     rounded,
     steps_for,
 )
-from flambeau.ops.selection import where
 
 __all__ = [
     "PackedSequence",
@@ -49,13 +49,12 @@ def pack_padded_sequence(
 
     Args:
         input: ``(T, N, ...)``, or ``(N, T, ...)`` with ``batch_first``.
-        lengths: The N lengths, each from 1 to T. In a compiled function a list is a part of the
-            program, while a Tensor may have other values at each call. Nothing can check them then,
-            so a sequence of another length has a single step, which is NaN.
+        lengths: The N lengths, each from 1 to T. In a compiled function a list is a constant of the
+            program, while a Tensor may have other values at each call. Its values are not checked,
+            and a sequence with a length out of range has a single step, which is NaN.
         batch_first: See ``input``.
-        enforce_sorted: The sequences must come in the order of their lengths, the longest first;
-            otherwise they are sorted, and the recurrent layers and `pad_packed_sequence` give
-            their order back.
+        enforce_sorted: Require the sequences to be sorted by length, the longest first; otherwise
+            they are sorted, and the recurrent layers and `pad_packed_sequence` restore their order.
 
     Raises:
         RuntimeError: The lengths are not one-dimensional, are not as many as the sequences, are
@@ -115,20 +114,20 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The padded batch that was packed, in its own order; the inverse of `pack_padded_sequence`.
+    """The padded batch of packed sequences, in its own order; inverts `pack_padded_sequence`.
 
     Args:
         sequence: Packed sequences.
-        batch_first: Whether to give ``(N, T, ...)`` rather than ``(T, N, ...)``.
+        batch_first: Whether to return ``(N, T, ...)`` rather than ``(T, N, ...)``.
         padding_value: The padding value.
-        total_length: T, by default the greatest length; in a program that takes the lengths in, the
-            length that the batch was padded to before.
+        total_length: T, by default the greatest length; in a program in which lengths are an input,
+            the former length of the padded batch.
 
     Returns:
         The padded batch, and the lengths, ``(N,)``.
 
     Raises:
-        ValueError: ``total_length`` is smaller than the greatest length, where that is known.
+        ValueError: ``total_length`` is smaller than the greatest length, if known.
     """
     padded, layout = sequence._as_batch()
     known = layout.known
@@ -154,14 +153,14 @@ def pad_sequence(
 
     Args:
         sequences: Tensors of shape ``(length, ...)``, equal in all but the length.
-        batch_first: Whether to give ``(N, T, ...)`` rather than ``(T, N, ...)``.
+        batch_first: Whether to return ``(N, T, ...)`` rather than ``(T, N, ...)``.
         padding_value: The padding value.
-        padding_side: ``"right"`` to pad behind the sequences, ``"left"`` before them.
+        padding_side: ``"right"`` to pad after the sequences, ``"left"`` before them.
 
     Raises:
         RuntimeError: There are no sequences, or they differ in more than the length, or
-            ``padding_side`` is something else.
-        TypeError: One of the sequences is no Tensor.
+            ``padding_side`` is invalid.
+        TypeError: One of the sequences is not a Tensor.
 
     >>> import flambeau
     >>> pad_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])], batch_first=True)
@@ -188,11 +187,11 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences of a padded batch, each with its own length; the inverse of `pad_sequence`.
+    """The sequences of a padded batch, each with its own length; inverts `pad_sequence`.
 
     Args:
         padded_sequences: ``(T, N, ...)``, or ``(N, T, ...)`` with ``batch_first``.
-        lengths: The N lengths. Their values must be known: in a compiled function give a list.
+        lengths: The N lengths. Their values must be known: pass a list in a compiled function.
         batch_first: See ``padded_sequences``.
 
     Raises:
@@ -221,6 +220,6 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed, in their own order; the inverse of `pack_sequence`."""
+    """The unpacked sequences, in their own order; inverts `pack_sequence`."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,17 +1,17 @@
-"""The older spectral normalization, by a hook; `parametrizations.spectral_norm` takes its place."""
+"""The older spectral normalization, by a hook; replaced by `parametrizations.spectral_norm`."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.parameter import Parameter, UninitializedParameter
+from flambeau.ops.draws.sampling import randn
 from flambeau.ops.neural.reparametrization import divided_by_sigma, power_iterations, right_vector
-from flambeau.ops.sampling import randn
 
 __all__ = [
     "SpectralNorm",
@@ -29,12 +29,12 @@ class SpectralNorm:
 
     Args:
         name: The name of the weight.
-        n_power_iterations: How often its singular vectors are refined at each call in training.
-        dim: The dimension that counts as the rows of a matrix.
+        n_power_iterations: The number of power iterations at each call in training.
+        dim: The dimension that is the rows of the matrix.
         eps: The least norm to divide by.
     """
 
-    # 1: the right singular vector is saved too.
+    # Version 1: the right singular vector is saved too.
     _version: int = 1
 
     def __init__(
@@ -48,7 +48,7 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight with ``dim`` as its rows and all else as its columns."""
+        """The weight as a matrix, with ``dim`` as its rows and all others as its columns."""
         return weight.movedim(self.dim, 0).reshape(weight.size(self.dim), -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
@@ -86,7 +86,7 @@ class SpectralNorm:
                 vectors.append(F.normalize(drawn, dim=0, eps=eps))
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        # A plain attribute, for whoever looks at it before the first call.
+        # A plain attribute, for code that reads it before the first call.
         setattr(module, name, weight.data)
         module.register_buffer(f"{name}_u", vectors[0])
         module.register_buffer(f"{name}_v", vectors[1])
@@ -104,12 +104,12 @@ class SpectralNorm:
         module.register_parameter(self.name, Parameter(weight.detach()))
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the weight again."""
+        """Recompute the weight."""
         setattr(module, self.name, self.compute_weight(module, module.training))
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Completes states that were saved before the right singular vector was saved too.
+    """Completes states that were saved before version 1, which added the right singular vector.
 
     Args:
         fn: The hook of the weight.
@@ -128,7 +128,7 @@ class SpectralNormLoadStateDictPreHook:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Add the right singular vector to an old state, from its weight with and without norm."""
+        """Add the right singular vector to an old state, from its weight and normalized weight."""
         name = self.fn.name
         version = local_metadata.get("spectral_norm", {}).get(f"{name}.version")
         key = prefix + name
@@ -149,7 +149,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Notes in a state's metadata how it was saved.
+    """Records the format version in a state's metadata.
 
     Args:
         fn: The hook of the weight.
@@ -179,15 +179,15 @@ def spectral_norm(
     """Divide a weight by its greatest singular value, https://arxiv.org/abs/1802.05957.
 
     The parameter becomes ``<name>_orig``; its singular vectors are the buffers ``<name>_u`` and
-    ``<name>_v``. `parametrizations.spectral_norm` does the same by a parametrization.
+    ``<name>_v``. `parametrizations.spectral_norm` does the same with a parametrization.
 
     Args:
         module: The module.
         name: The name of its weight.
-        n_power_iterations: How often the singular vectors are refined at each call in training.
+        n_power_iterations: The number of power iterations at each call in training.
         eps: The least norm to divide by.
-        dim: The dimension that counts as the rows of a matrix; by default 1 for transposed
-            convolutions and else 0.
+        dim: The dimension that is the rows of the matrix; by default 1 for transposed convolutions
+            and else 0.
 
     Returns:
         ``module``.
@@ -228,7 +228,7 @@ def remove_spectral_norm(module: AnyModule, name: str = "weight") -> AnyModule:
 def _find(hooks: Any, kind: type, name: str) -> int | None:
     """The key of the hook of this kind for the weight ``name``."""
     for key, hook in hooks.items():
-        # Hooks on the loading of states are kept in a wrapper that may hold the module.
+        # Hooks on the loading of states are in a wrapper that may hold the module.
         hook = getattr(hook, "hook", hook)
         if isinstance(hook, kind) and getattr(hook, "fn", hook).name == name:
             return key

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 
 __all__ = ["functional_call"]
 
-#: `flambeau.func.functional_call`, which the file of that function puts here.
+#: `flambeau.func.functional_call`, set by its module.
 _call: Any = None
 
 
@@ -23,7 +23,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`flambeau.func.functional_call`, under a name that is deprecated."""
+    """`flambeau.func.functional_call` under a deprecated name."""
     warn(
         "flambeau.nn.utils.stateless.functional_call is deprecated, use "
         "flambeau.func.functional_call",

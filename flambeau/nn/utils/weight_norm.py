@@ -1,11 +1,11 @@
-"""The older weight normalization, by a hook; `parametrizations.weight_norm` takes its place."""
+"""The older weight normalization, by a hook; replaced by `parametrizations.weight_norm`."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 from flambeau.ops.neural import reparametrization
@@ -20,7 +20,7 @@ class WeightNorm:
 
     Args:
         name: The name of the weight.
-        dim: The dimension that has a length for each of its slices; -1 for one length of the whole.
+        dim: The dimension with one length per slice; -1 for one length of the whole.
     """
 
     def __init__(self, name: str, dim: int | None) -> None:
@@ -62,20 +62,19 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight.data))
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the weight again."""
+        """Recompute the weight."""
         setattr(module, self.name, self.compute_weight(module))
 
 
 def weight_norm(module: AnyModule, name: str = "weight", dim: int | None = 0) -> AnyModule:
-    """Train a weight's length ``<name>_g`` and direction ``<name>_v`` apart.
+    """Train a weight's length ``<name>_g`` and direction ``<name>_v`` separately.
 
     Deprecated: use `parametrizations.weight_norm`, which loads states saved with this one.
 
     Args:
         module: The module.
         name: The name of its weight.
-        dim: The dimension that has a length for each of its slices; ``None`` for one length of the
-            whole.
+        dim: The dimension with one length per slice; ``None`` for one length of the whole.
 
     Returns:
         ``module``.

@@ -1,9 +1,9 @@
-"""Convolutions in the forms that XLA is fast at.
+"""Convolutions in the forms that are fast under XLA.
 
-On an accelerator that is one operator of XLA's. On a CPU its kernels take ungrouped convolutions
-over one or two dimensions and their gradients; grouped, three-dimensional and transposed ones run
-up to 70 times as long as they need to, and are put into terms of those kernels, of products of
-matrices, or of sums that become one loop.
+On an accelerator a convolution is one XLA operator. On a CPU XLA's kernels support ungrouped
+convolutions over one or two dimensions and their gradients. Grouped, three-dimensional and
+transposed ones would be up to 70 times slower than necessary; they are expressed by these kernels,
+by matrix products, or by sums that become one loop.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import cpu_forms
-from flambeau.core.modes import modes
-from flambeau.ops import loops
+from flambeau.core.devices.compiler import cpu_forms, is_portable
+from flambeau.ops.common import loops
 from flambeau.ops.cpu_forms import volumes
 from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.shared_product import shared_product
 from flambeau.ops.native import convolution as native
-from flambeau.ops.neural.correlation import LAYOUTS, cross_correlation
-from flambeau.ops.neural.taps import (
+from flambeau.ops.neural.spatial.correlation import LAYOUTS, cross_correlation
+from flambeau.ops.neural.spatial.taps import (
     UNROLLED_TAPS,
     Borders,
     Numbers,
@@ -36,12 +35,12 @@ from flambeau.ops.neural.taps import (
 
 __all__: list[str] = []
 
-# Convolve up to this many groups one by one, more of them as one product of matrices.
+# Convolve up to this many groups one by one, and more groups as one matrix product.
 _SEPARATE_GROUPS = 8
-# Copy windows of up to this many elements, of all channels together: in XLA's kernel those
-# short products take twice as long. Longer ones only where there are outputs enough to pay for it.
+# Copy windows of up to this many elements, of all channels together: in XLA's kernel such short
+# products take twice as long. Copy longer windows only if there are enough outputs.
 _SMALL_WINDOW, _LARGER_WINDOW = 36, 144
-# All windows together may be this many times as large as what they are copied from and made into.
+# All windows together may be at most this many times as large as the input or the output.
 _MOST_COPIES = 10
 
 
@@ -54,11 +53,11 @@ def convolve(
         input: The images.
         weight: The filters.
         stride: The step from output to output along each spatial dimension.
-        borders: Zeros before and behind each spatial dimension; negative numbers crop.
+        borders: Zeros before and after each spatial dimension; negative numbers crop.
         dilation: The step between the taps of a filter.
-        groups: How many groups the channels are split into.
+        groups: The number of groups of channels.
     """
-    if modes.sizes_vary:
+    if is_portable():
         return cross_correlation(input, weight, stride, borders, dilation, groups)
     kernel = weight.shape[2:]
     counts = counts_of(input, kernel, stride, borders, dilation)
@@ -93,7 +92,7 @@ def convolve(
 
 
 def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
-    """Whether a product with windows that are copied out is faster than XLA's kernel."""
+    """Whether a matrix product with copied windows is faster than XLA's kernel."""
     outputs, inputs, *_ = weight.shape
     window = math.prod(weight.shape[1:])
     if window > _MOST_COPIES * (inputs + outputs):
@@ -104,9 +103,10 @@ def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
 
 
 def _are_small(input: Any, weight: Any, counts: Numbers) -> bool:
-    """Whether the filters are as large as the images, and few windows fit.
+    """Whether the filters are as large as the images, and there are few windows.
 
-    XLA exchanges the two there, and then has no fast kernel: it may take a hundred times as long.
+    XLA then exchanges images and filters, and has no fast kernel: it may take a hundred times as
+    long.
     """
     (outputs, inputs, *kernel), spatial = weight.shape, input.shape[2:]
     taps, positions = math.prod(kernel), math.prod(counts)
@@ -123,7 +123,7 @@ def _channel_by_channel(
     counts = counts_of(input, kernel, stride, borders, dilation)
     dtype = input.dtype
     if dtype.itemsize == 2:
-        # Not to round after each tap.
+        # To avoid rounding after each tap.
         input, weight = input.astype(jnp.float32), weight.astype(jnp.float32)
     input = padded(input, borders)
     multiple = weight.shape[0] // input.shape[1]
@@ -137,7 +137,7 @@ def _channel_by_channel(
 def _as_product(
     input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
 ) -> Any:
-    """One product of matrices for each group and sample: filters by the windows' elements."""
+    """One matrix product for each group and sample: filters times the windows' elements."""
     kernel = weight.shape[2:]
     counts = counts_of(input, kernel, stride, borders, dilation)
     found = windows(padded(input, borders), kernel, counts, stride, dilation)
@@ -183,13 +183,13 @@ def convolve_transposed(
     """The transpose of a convolution, of ``(N, C, *spatial)`` by ``(C, O / groups, *kernel)``.
 
     Args:
-        input: The array to spread.
+        input: The input of the transposed convolution.
         weight: The filters.
         stride: The step from input to input, seen in the output.
-        borders: How much the output is cropped before and behind, from ``(size - 1) * stride +
+        borders: How much the output is cropped before and after, from ``(size - 1) * stride +
             dilation * (kernel - 1) + 1``; negative numbers enlarge it.
         dilation: The step between the taps of a filter.
-        groups: How many groups the channels are split into.
+        groups: The number of groups of channels.
     """
     kernel = weight.shape[2:]
     if native.takes(input, weight, groups):
@@ -219,7 +219,7 @@ def convolve_transposed(
 
 
 def _mirrored(weight: Any, groups: int) -> Any:
-    """The filters of a transposed convolution as those of a convolution."""
+    """The filters of a transposed convolution as filters of a convolution."""
     inputs, outputs = weight.shape[:2]
     kernel = weight.shape[2:]
     weight = lax.rev(weight, tuple(range(2, weight.ndim)))
@@ -228,9 +228,10 @@ def _mirrored(weight: Any, groups: int) -> Any:
 
 
 def _phase_by_phase(input: Any, weight: Any, stride: Numbers, borders: Borders, groups: int) -> Any:
-    """The outputs that lie alike between the inputs as channels of one convolution.
+    """The outputs at each phase of the stride as channels of one convolution.
 
-    Those at ``stride * i + phase`` see the taps ``phase, phase + stride, ...`` of the filters only.
+    Outputs at ``stride * i + phase`` use only the taps ``phase, phase + stride, ...`` of the
+    filters.
     """
     kernel, spatial = weight.shape[2:], len(stride)
     per_phase = tuple(-(-k // s) for k, s in zip(kernel, stride, strict=True))
@@ -251,7 +252,7 @@ def _phase_by_phase(input: Any, weight: Any, stride: Numbers, borders: Borders, 
     pairs = ((2 + spatial + i, 2 + i) for i in range(spatial))
     found = found.transpose(0, 1, *itertools.chain(*pairs))
     found = found.reshape(*found.shape[:2], *(n * s for n, s in zip(sizes, stride, strict=True)))
-    # The filters were filled up behind by `room`, and so was the output.
+    # The filters were padded at the end by `room`, and so was the output.
     cropped = [
         (-before, -after - extra) for (before, after), (_, extra) in zip(borders, room, strict=True)
     ]

@@ -1,8 +1,8 @@
-"""Convolutions in which each channel has a filter of its own, for a CPU.
+"""Depthwise convolutions for a CPU: each channel has its own filter.
 
-Each place in the filter is a product of the whole input, shifted, with one number per channel.
-The sum of those is one loop; so is the gradient of the input, which is a convolution with the
-mirrored filters; and the gradient of the filters is one loop for each place in a row of them.
+Each tap is a product of the whole shifted input with one number per channel. The sum of these
+products is one loop. So is the gradient of the input, a convolution with the mirrored filters. The
+gradient of the filters is one loop for each tap in a row.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.ops import loops
+from flambeau.ops.common import loops
 from flambeau.ops.cpu_forms.fused_sum import fused_sum
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.taps import taps
+from flambeau.ops.neural.spatial.taps import taps
 
 Numbers = tuple[int, ...]
 
@@ -28,7 +28,7 @@ class Geometry(NamedTuple):
     Attributes:
         left: The input's shape, ``(N, C, *spatial)``; it is padded already.
         right: The shape of the filters, ``(C, *kernel)``.
-        counts: How many outputs there are along each spatial dimension.
+        counts: The number of outputs along each spatial dimension.
         stride: The step from output to output.
         dilation: The step between the taps of a filter.
     """
@@ -40,12 +40,12 @@ class Geometry(NamedTuple):
     dilation: Numbers
 
     def taps(self, input: Any) -> list[Any]:
-        """The input that each place of the filters is multiplied with."""
+        """For each tap, the part of the input that it is multiplied with."""
         return taps(input, self.right[1:], self.counts, self.stride, self.dilation)
 
 
 def _by_channel(filters: Any) -> Any:
-    """``(C, *kernel)`` as one factor ``(C, 1, ...)`` for each place."""
+    """``(C, *kernel)`` as one factor ``(C, 1, ...)`` for each tap."""
     spatial = filters.ndim - 1
     flat = filters.reshape(filters.shape[0], -1, *(1,) * spatial)
     return [flat[:, place] for place in range(flat.shape[1])]
@@ -64,7 +64,7 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
         strict=True,
     ):  # fmt: skip
         reach = dilation * (kernel - 1)
-        # Behind the last window there may be elements that no output sees.
+        # After the last window there may be elements that no output uses.
         unseen = size - (count - 1) * stride - 1 - reach
         around.append((reach, reach + unseen, stride - 1))
     spread = lax.pad(cotangent, np.zeros((), cotangent.dtype), around)
@@ -75,8 +75,8 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
 
 def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     kernel = geometry.right[1:]
-    # A loop along the longest side: outside of one, XLA compiles each tap for a tenth of a second,
-    # and computes the cotangent, with the whole forward that it depends on, again for each.
+    # A loop along the longest side: without one, XLA compiles each tap for a tenth of a second, and
+    # recomputes the cotangent, with the whole forward that it depends on, for each.
     size = max(kernel)
     side = kernel.index(size)
     reach = (geometry.counts[side] - 1) * geometry.stride[side] + 1
@@ -89,14 +89,14 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
         return jnp.stack([_sum_of_channels(each * cotangent) for each in line.taps(part)])
 
     starts = geometry.dilation[side] * np.arange(size, dtype=np.int32)
-    # As the taps count: the longest side in its place among the others.
+    # In the order of the taps: the longest side moved back to its place.
     found = loops.map(of_line, jnp.asarray(starts)).reshape(size, *line.right[1:], -1)
     return jnp.moveaxis(found, (0, -1), (side + 1, 0)).reshape(geometry.right)
 
 
 def _sum_of_channels(products: Any) -> Any:
-    """The sum of ``(N, C, *spatial)`` for each channel."""
-    # First along a dimension that is not the last, so that neighbours are summed side by side.
+    """The sum of ``(N, C, *spatial)`` over all but the channels."""
+    # First along a dimension other than the last, so that neighbours are summed side by side.
     axis = products.ndim - 2 if products.ndim > 3 else 0
     sums = fused_sum(products, axis)
     channels = 1 if axis > 0 else 0

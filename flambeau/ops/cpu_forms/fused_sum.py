@@ -1,4 +1,4 @@
-"""Sums that XLA computes on a CPU together with their summands."""
+"""Sums that XLA fuses with their summands on a CPU."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.compiler import cores, cpu_forms
+from flambeau.core.devices.compiler import cores, cpu_forms
 
-# How long the lines of a block are, and how many they are at most and at least.
+# The lengths of the lines of a block, and their maximum and minimum number.
 _LANES = (16, 8, 4)
 _MOST_LINES, _LEAST_LINES = 16, 4
-# Longer sums XLA cuts into pieces of this length, and then stores the terms after all.
+# XLA splits longer sums into pieces of this length, and then stores the terms after all.
 _LONGEST = 32
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def fused_sum(array: Any, axis: int) -> Any:
-    """``jnp.sum(array, axis)`` without storing what ``array`` is computed to.
+    """``jnp.sum(array, axis)`` without storing the summands.
 
-    XLA hands sums to a library, for which their terms must be in memory. It knows them by their
-    addition, which here is no addition to look at. Its own loop, which computes the terms on the
-    way, is fast along any axis but the last.
+    XLA passes sums to a library that needs their terms in memory. It recognizes sums by their
+    addition, which is disguised here. XLA's own loop, which computes the terms on the fly, is fast
+    along any axis except the last.
 
     Args:
         array: The array to sum.
@@ -59,8 +59,8 @@ def _fused_sum_jvp(axis: int, primals: Any, tangents: Any) -> Any:
 def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
     """The sums of arrays along their last axis, without storing the arrays.
 
-    Along a row XLA would add one element at a time. So a row is cut into blocks of a few lines, and
-    the lines are added, all their elements side by side; the rest of each block is a line.
+    Along a row XLA would add one element at a time. So a row is split into blocks of a few lines,
+    which are added elementwise; the rest of each block is a line.
 
     Args:
         arrays: Of one shape.
@@ -82,7 +82,7 @@ def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
 def _sums_of_lines(blocks: tuple[Any, ...], zeros: tuple[Any, ...], axis: int) -> Any:
     if cores() == 1:
         return lax.reduce(blocks, zeros, _all_added, (axis,))
-    # XLA divides loops with one result among the cores, those with several it does not.
+    # XLA divides loops with one result among the cores, but not loops with several.
     return [
         lax.reduce(each, zero, _added, (axis,)) for each, zero in zip(blocks, zeros, strict=True)
     ]

@@ -1,7 +1,7 @@
-"""Linear maps whose transposes are computed in ways of their own.
+"""Linear maps with custom transposes.
 
-A tangent is a linear map, and the gradient is its transpose. JAX writes the transpose from the map,
-one operation after another, where another order of the same sums may be several times faster.
+A tangent is a linear map, and the gradient is its transpose. JAX derives the transpose from the
+map, operation by operation, while another order of the same sums may be several times faster.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax import tree_util
 from jax.interpreters import ad, batching, mlir
 
-from flambeau.core.compiler import cpu_forms
+from flambeau.core.devices.compiler import cpu_forms
 from flambeau.core.interpreter import FORMULAS
-from flambeau.core.jax_core import jax_core
+from flambeau.core.support.jax_core import jax_core
 
 Arrays = tuple[Any, ...]
 
@@ -26,13 +26,14 @@ class LinearMap(NamedTuple):
     """A map that is linear in some of its arguments, and its transpose.
 
     Both are functions of two tuples, whose members may be ``None``. JAX must be able to
-    differentiate the map, which higher derivatives and accelerators do; the transpose is for a CPU.
+    differentiate the map, which higher derivatives and accelerators use; the transpose is for a
+    CPU.
 
     Attributes:
         apply: From ``(fixed, linear)`` to a tuple of arrays, linear in ``linear``.
-        transpose: From ``(fixed, cotangents)`` to the cotangents of ``linear``, a tuple. What it
-            gives for a ``None`` does not matter.
-        batches: Whether the transpose has ways of its own for batches too.
+        transpose: From ``(fixed, cotangents)`` to the cotangents of ``linear``, a tuple. Its result
+            for a ``None`` is ignored.
+        batches: Whether the transpose has a custom batching rule.
         native: Whether the transpose is a native kernel, for programs over several devices too.
     """
 
@@ -59,7 +60,7 @@ class _Call(NamedTuple):
     linear: Arrays
 
     def split(self, arrays: Any) -> tuple[Arrays, Arrays]:
-        """The arrays that are fixed, and those that follow."""
+        """The fixed arrays, and the others."""
         count = self.fixed_tree.num_leaves
         return tuple(arrays[:count]), tuple(arrays[count:])
 
@@ -79,7 +80,7 @@ class _Call(NamedTuple):
         return [each for each, aval in zip(found, wanted, strict=True) if aval is not None]
 
     def plain_transpose(self, *arrays: Any) -> list[Any]:
-        """`transpose` as JAX writes it, which it can differentiate."""
+        """`transpose` as derived by JAX, which JAX can differentiate."""
         fixed, cotangents = self.split(arrays)
         transposed = jax.linear_transpose(functools.partial(self.apply, *fixed), *self.linear)
         return list(transposed(cotangents))
@@ -92,7 +93,7 @@ class _Primitives(NamedTuple):
 
 @functools.cache
 def _primitives() -> _Primitives:
-    """A map as a primitive of JAX and its transpose as another, each the other's transpose."""
+    """A map and its transpose as two JAX primitives, each the other's transpose."""
     apply, transpose = map(jax_core().Primitive, ("linear_map", "linear_map_transpose"))
     FORMULAS[apply.name] = lambda *arrays, call: call.apply(*arrays)
     FORMULAS[transpose.name] = _formula_of_transpose
@@ -123,7 +124,7 @@ def _formula_of_transpose(*arrays: Any, call: _Call) -> Any:
 
 
 def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., Any]) -> None:
-    """Say how a primitive is computed, and how JAX's transformations see it."""
+    """Define the implementation of a primitive, and its rules for JAX's transformations."""
     primitive.multiple_results = True
 
     def run(*arrays: Any, call: _Call) -> Any:

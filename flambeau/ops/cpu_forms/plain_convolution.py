@@ -1,11 +1,10 @@
 """Ungrouped convolutions over one or two dimensions, for a CPU.
 
-XLA has two kernels for them there, and takes YNNPACK's for two dimensions whenever it can. On one
-core that one is up to twice as fast as XLA's own where there are few outputs, and up to four times
-as slow where windows are large, which is in the gradient of the filters, or where nothing is
-padded; and it never uses more than one core. So the output and the two gradients are each written
-in a form that the faster kernel takes, channels last: XLA turns other layouts round by itself, but
-not within loops.
+XLA has two kernels for them, and uses YNNPACK's for two dimensions whenever it can. On one core
+YNNPACK's is up to twice as fast as XLA's own for few outputs, and up to four times as slow for
+large windows, as in the gradient of the filters, or without padding; and it never uses more than
+one core. So the output and the two gradients are each written in a form that selects the faster
+kernel, channels last: XLA transposes other layouts itself, but not within loops.
 """
 
 from __future__ import annotations
@@ -16,35 +15,34 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import cores
+from flambeau.core.devices.compiler import cores
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, windows_along
+from flambeau.ops.neural.spatial.taps import Borders, Numbers, counts_of, padded, windows_along
 
 __all__: list[str] = []
 
 _LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW")}
 _CHANNELS_LAST = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
 
-# The dtypes that YNNPACK's kernel takes; bfloat16 is computed as float32.
+# The dtypes that YNNPACK's kernel supports; bfloat16 is computed as float32.
 _CHOOSABLE = ("float32", "bfloat16")
-# On one core XLA's own kernel is the faster one with more outputs than this, unless there are few
-# inputs.
+# On one core XLA's own kernel is faster with more outputs than this, unless there are few inputs.
 _FEW_OUTPUTS = 64
 _FEW_INPUTS = 16
-# On several cores the gradient of filters is computed in halves with up to this many inputs.
+# On several cores the gradient of filters is computed in two halves for up to this many inputs.
 _FEW_IMAGES = 128
-# Allow up to 1/8 of the work to be wasted if that selects the faster kernel.
+# Up to 1/8 of the work may be wasted to select the faster kernel.
 _PARTS = 8
-# Leaving a row out is worth it with at least so many.
+# Omitting a row pays off with at least this many.
 _LEAST_ROWS = 16
 
 
 class Window(NamedTuple):
-    """The way in which filters go over images.
+    """The geometry of filters over images.
 
     Attributes:
         stride: The step from window to window.
-        borders: Zeros before and behind each dimension; negative numbers crop.
+        borders: Zeros before and after each dimension; negative numbers crop.
         spread: The step between the elements of the images, with zeros in between.
         dilation: The step between the taps of a filter.
     """
@@ -62,7 +60,7 @@ class Geometry(NamedTuple):
         left: The input's shape, ``(N, C, *spatial)``.
         right: The shape of the filters, ``(O, C, *kernel)``.
         stride: The step from output to output.
-        borders: Zeros before and behind each dimension; negative numbers crop.
+        borders: Zeros before and after each dimension; negative numbers crop.
         dilation: The step between the taps of a filter.
     """
 
@@ -93,7 +91,7 @@ def _channels_last(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _correlated(images: Any, filters: Any, window: Window) -> Any:
-    """The same in the form for the faster kernel, where filters are small."""
+    """The same in the form that selects the faster kernel, for small filters."""
     if math.prod(filters.shape[2:]) > math.prod(images.shape[2:]):
         images, window = _bordered(images, window)
     if not _choosable(images) or max(window.spread) > 1:
@@ -105,10 +103,10 @@ def _correlated(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _bordered(images: Any, window: Window) -> tuple[Any, Window]:
-    """The images with their zeros, and the rest of the window.
+    """The images with their zeros added, and the remaining window.
 
-    XLA exchanges images and filters where the filters are the larger ones, and then has no fast
-    kernel at all. Zeros added beforehand keep it from that.
+    XLA exchanges images and filters if the filters are larger, and then has no fast kernel at all.
+    Explicit padding prevents that.
     """
     once = (1,) * len(window.spread)
     left = window._replace(borders=((0, 0),) * len(once), spread=once)
@@ -120,9 +118,9 @@ def _choosable(images: Any) -> bool:
 
 
 def _by_xla(images: Any, filters: Any, window: Window) -> Any:
-    """With a gap after each row of the images, over which the windows step.
+    """With a gap after each row of the images, which the windows skip.
 
-    That is the same, and no more work, but YNNPACK does not take images with gaps.
+    The result and the work are the same, but YNNPACK does not support images with gaps.
     """
     (before, behind), *others = window.borders
     gapped = Window(
@@ -135,7 +133,7 @@ def _by_xla(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _by_ynnpack(images: Any, filters: Any, window: Window) -> Any:
-    """With a border, if there is none: one column more, which is cut off from the result."""
+    """With a border if it has none: one extra column, which is cropped from the result."""
     if any(map(any, window.borders)):
         return _channels_last(images, filters, window)
     kernel = filters.shape[2:]
@@ -180,7 +178,7 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
 
 
 def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
-    """The cotangent as filters over the input, with samples for channels."""
+    """The cotangent as filters over the input, with samples as channels."""
     borders = []
     for axis, stride, (before, _), dilation in zip(
         range(2, input.ndim), geometry.stride, geometry.borders, geometry.dilation, strict=True
@@ -190,7 +188,7 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
         borders.append((before, reach + last + 1 - input.shape[axis] - before))
     images, filters = input.swapaxes(0, 1), cotangent.swapaxes(0, 1)
     window = Window(geometry.dilation, tuple(borders), geometry.once, geometry.stride)
-    # Side by side, since XLA's kernel uses one core where there are few outputs.
+    # In parallel, since XLA's kernel uses one core for few outputs.
     halved = cores() > 1 == max(geometry.stride) and 1 < len(images) <= _FEW_IMAGES
     parts = jnp.array_split(images, 2) if halved else [images]
     found = jnp.concatenate([_under_large_filters(each, filters, window) for each in parts])
@@ -210,10 +208,10 @@ def _under_large_filters(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _without_the_last_row(images: Any, filters: Any, border: tuple[int, int]) -> Any:
-    """Images as high as the filters, without their last row, and that row by itself.
+    """Images as high as the filters, without their last row, and this row separately.
 
-    YNNPACK takes no filters that are higher than the images. Gaps would do as well, but there XLA's
-    kernel reads numbers one by one.
+    YNNPACK does not support filters that are higher than the images. Gaps would have the same
+    effect, but with gaps XLA's kernel reads numbers one by one.
     """
     once = (1, 1)
     before, behind = border
@@ -221,7 +219,7 @@ def _without_the_last_row(images: Any, filters: Any, border: tuple[int, int]) ->
     most = _channels_last(
         images[:, :, :last], filters, Window(once, ((before, behind + 1), (0, 0)), once, once)
     )
-    # The last row meets the last row of the filters at output `before`, those above it later.
+    # The last row meets the last row of the filters at output `before`, earlier rows later.
     reached = most.shape[2] - before
     if reached <= 0:
         return most
@@ -246,7 +244,7 @@ def plain_convolution(
         input: The images, of one or two dimensions.
         filters: The filters.
         stride: The step from output to output along each spatial dimension.
-        borders: Zeros before and behind each spatial dimension; negative numbers crop.
+        borders: Zeros before and after each spatial dimension; negative numbers crop.
         dilation: The step between the taps of a filter.
     """
     geometry = Geometry(input.shape, filters.shape, stride, tuple(borders), dilation)

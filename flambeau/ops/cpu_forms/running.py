@@ -1,8 +1,8 @@
-"""Running sums, products and extremes as loops, and along a last dimension as matrix products.
+"""Running sums, products and extremes as loops, or as matrix products along a last dimension.
 
-A loop goes over the dimension, each step for all places beside it at once, which XLA makes faster
-than its own running sums. Along a last dimension the places beside are far apart, and products of
-matrices are faster.
+A loop over the dimension computes each step for all other positions at once, which is faster than
+XLA's own running sums. Along the last dimension these positions are far apart in memory, and matrix
+products are faster.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.ops import loops
+from flambeau.ops.common import loops
 
-# How many elements of a row are summed by one product of matrices.
+# The number of elements of a row that one matrix product sums.
 _BLOCK = 32
 
 
 def loop(combine: Callable[[Any, Any], Any], start: Any, input: Any, dim: int) -> Any:
-    """The running results of ``combine``, each element included, beginning with ``start``."""
+    """The running results of ``combine``, inclusive, starting with ``start``."""
     wide = jnp.float64 if input.dtype == jnp.float32 else input.dtype
     rows = jnp.moveaxis(input, dim, 0)
 
@@ -45,7 +45,7 @@ def sums(input: Any, dim: int) -> Any:
 def _row_sums(input: Any) -> Any:
     """Running sums along the last dimension."""
     found = _sums_by_blocks(input)
-    # The product has zeros for later elements, and zero times infinity is not zero.
+    # The product multiplies later elements by zero, and zero times infinity is not zero.
     return jax.lax.cond(
         jnp.isfinite(found[..., -1]).all(),
         lambda input, found: found,
@@ -75,12 +75,12 @@ def _sums_by_blocks(input: Any) -> Any:
 
 
 def records(beats: Any, input: Any, dim: int) -> Any:
-    """The running extreme elements and the index of each; a NaN stays the extreme one."""
+    """The running extreme elements and the index of each; NaN, once met, stays the extreme."""
     rows = jnp.moveaxis(input, dim, 0)
 
     def step(best: Any, given: Any) -> tuple[Any, Any]:
         row, position = given
-        # A NaN beats everything, and nothing but a NaN beats it.
+        # NaN beats every number, and only NaN beats NaN.
         is_record = beats(row, best[0]) | (row != row)
         best = jnp.where(is_record, row, best[0]), jnp.where(is_record, position, best[1])
         return best, best

@@ -1,9 +1,9 @@
-"""One matrix times many, for a CPU.
+"""One matrix times many matrices, for a CPU.
 
-Of a product of one matrix with each of many, XLA makes a single one. For that it turns all of the
-many round, and the result back, which may take three times as long as the product itself. Where
-each has a matrix of its own it turns nothing round. So the one is repeated, where that is little
-against the elements that would be transposed.
+XLA turns the products of one matrix with many into a single product. For that it transposes all of
+the many, and the result, which may take three times as long as the product itself. Batched products
+are not transposed. So the single matrix is repeated, if that is small compared to the elements that
+would be transposed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from flambeau.ops.cpu_forms.trilinear import trilinear
 
 __all__: list[str] = []
 
-# Repeat an array of up to 1/4 of the elements that a transpose would move, or of up
-# to this many elements.
+# Repeat an array of up to 1/4 of the elements that would be transposed, or of up to this many
+# elements.
 _PARTS = 4
 _SMALL = 1 << 12
 
 
 class _Shapes(NamedTuple):
-    """Of the many, ``(N, *groups, K, P)``, and of the one, ``(*groups, O, K)``."""
+    """The shapes of the many, ``(N, *groups, K, P)``, and of the one, ``(*groups, O, K)``."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -52,7 +52,7 @@ def _plain(arrays: Any, matrix: Any, shapes: _Shapes) -> Any:
 
 
 def _repeated(arrays: Any, matrix: Any, shapes: _Shapes) -> Any:
-    """With a matrix for each of the arrays."""
+    """The product with the matrix repeated for each of the arrays."""
     return jnp.matmul(jnp.broadcast_to(matrix, (len(arrays), *matrix.shape)), arrays)
 
 

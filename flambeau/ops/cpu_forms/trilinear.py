@@ -1,9 +1,8 @@
-"""Bilinear maps whose gradients are computed in ways of their own.
+"""Bilinear maps with custom gradients.
 
-A map ``c = product(a, b)`` that is linear in both belongs with two more: the gradients of
-``sum(c * product(a, b))`` by ``a`` and by ``b``. Each of the three is the gradient of the others,
-so derivatives of any order, in either direction, stay among them, and each can be computed in the
-way that is fastest for it.
+A bilinear map ``c = product(a, b)`` has two companions: the gradients of ``sum(c * product(a, b))``
+by ``a`` and by ``b``. Each of the three maps is a gradient of the others, so derivatives of any
+order, forward and reverse, are among them, and each map can use its fastest form.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 
 from flambeau.core.interpreter import FORMULAS
-from flambeau.core.jax_core import jax_core
+from flambeau.core.support.jax_core import jax_core
 
 # Takes two arrays and static arguments.
 Map = Callable[[Any, Any, Any], Any]
@@ -30,16 +29,16 @@ def trilinear(
     """``product`` as a function whose gradients are ``by_left`` and ``by_right``.
 
     Args:
-        name: Of JAX's primitives.
+        name: The name of JAX's primitives.
         plain: The same as ``product``, which JAX can differentiate; for ``jax.vmap``.
         product: From ``(a, b, static)`` to ``c``, linear in ``a`` and in ``b``.
         by_left: From ``(c, b, static)`` to the cotangent of ``a``.
         by_right: From ``(c, a, static)`` to the cotangent of ``b``.
-        samples: The first dimensions of ``a`` and ``c`` count samples, which ``b`` does not know.
+        samples: The first dimensions of ``a`` and ``c`` are samples, which ``b`` does not have.
 
     Returns:
-        A function of two arrays and a hashable third argument, which says the shapes of ``a`` and
-        ``b`` at its attributes ``left`` and ``right``.
+        A function of two arrays and a hashable third argument, whose attributes ``left`` and
+        ``right`` are the shapes of ``a`` and ``b``.
     """
     names = name, f"{name}_left", f"{name}_right"
     primitive = functools.cache(lambda: _defined(names, plain, product, by_left, by_right, samples))
@@ -53,7 +52,7 @@ def trilinear(
 def _defined(
     names: tuple[str, ...], plain: Map, product: Map, by_left: Map, by_right: Map, samples: bool
 ) -> Any:
-    """The primitive of the product; those of its gradients are known to it."""
+    """The primitive of the product, with rules that use the primitives of its gradients."""
     whole, of_left, of_right = map(jax_core().Primitive, names)
 
     def plain_left(c: Any, b: Any, static: Any) -> Any:

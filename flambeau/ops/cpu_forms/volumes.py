@@ -1,9 +1,9 @@
 """Convolutions over three dimensions as convolutions over two, for a CPU.
 
-There are two ways to do without the first dimension, the depth. Either the slices of the input that
-a filter sees at once become channels, or the slices of the filter become outputs, each moved to
-its place afterwards. The second is the faster one for the output and for the gradient of the
-filters, the first for the gradient of the input.
+The first dimension, the depth, can be eliminated in two ways. Either the input slices that a filter
+covers become channels, or the slices of the filter become outputs, which are shifted and summed
+afterwards. The second is faster for the output and for the gradient of the filters, the first for
+the gradient of the input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import lax
 
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, windows_along
+from flambeau.ops.neural.spatial.taps import Borders, Numbers, counts_of, padded, windows_along
 
 
 class Geometry(NamedTuple):
@@ -27,7 +27,7 @@ class Geometry(NamedTuple):
         left: The input's shape, ``(N, C, D, H, W)``.
         right: The shape of the filters, ``(O, C, KD, KH, KW)``.
         stride: The step from output to output.
-        borders: Zeros before and behind each dimension; negative numbers crop.
+        borders: Zeros before and after each dimension; negative numbers crop.
         dilation: The step between the taps of a filter.
     """
 
@@ -89,7 +89,7 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     before, count = geometry.borders[0][0], cotangent.shape[2]
     starts = [before - place * geometry.dilation[0] for place in range(depth)]
     sides = [(0, 0)] * len(kernel)
-    # For each slice of the filters, what came of the slices of the input.
+    # For each slice of the filters, its contribution from the slices of the input.
     moved = [padded(cotangent, [(-at, size + at - count), *sides]) for at in starts]
     spread = jnp.moveaxis(jnp.stack(moved, 1), 3, 1)
     spread = spread.reshape(batch * size, depth * outputs, *cotangent.shape[3:])

@@ -1,9 +1,8 @@
-"""Products of two matrices whose gradient by the right one is a product along rows, for a CPU.
+"""Matrix products whose gradient by the right factor is a product along rows, for a CPU.
 
-That gradient is a sum over rows of two matrices, of which XLA has Eigen read one down its columns.
-Where a row has a multiple of 512 numbers, the numbers of a column share few places of the cache.
-With a copy that is turned round first, YNNPACK computes the sum along rows, and takes less time
-for both.
+This gradient is a sum over rows of two matrices, one of which XLA's Eigen kernel reads by column.
+If rows have a multiple of 512 numbers, a column maps to few cache lines. With an explicit
+transposed copy, YNNPACK computes the sum along rows, and copy and sum together take less time.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import cpu_forms
+from flambeau.core.devices.compiler import cpu_forms
 from flambeau.ops.cpu_forms.trilinear import trilinear
 
 __all__: list[str] = []
@@ -24,7 +23,7 @@ _LEAST_ROWS = 4
 
 
 class _Shapes(NamedTuple):
-    """Of the two matrices, and the dimension of the right one that is summed over."""
+    """The shapes of the two matrices, and the dimension of the right one that is summed over."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -32,7 +31,7 @@ class _Shapes(NamedTuple):
 
 
 def turns(left: Any, right: Any, axis: int) -> bool:
-    """Whether `matrix_product` is faster for these operands, with its gradients, than XLA's own.
+    """Whether `matrix_product` with its gradients is faster for these operands than XLA's.
 
     The arguments are those of `matrix_product`, with any number of dimensions.
     """
@@ -71,7 +70,7 @@ def _by_left(cotangents: Any, right: Any, shapes: _Shapes) -> Any:
 
 def _by_right(cotangents: Any, left: Any, shapes: _Shapes) -> Any:
     first, second = (cotangents, left) if shapes.axis else (left, cotangents)
-    # Without the barrier, XLA makes one product of the copy and the sum.
+    # Without the barrier, XLA would merge the copy and the sum into one product.
     return _over(lax.optimization_barrier(first.T), second, 0)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.ops import loops
+from flambeau.ops.common import loops
 
-# A matrix of norm M is halved until its norm is below this; the exponential is squared as often.
+# A matrix is halved until its norm is below this; the exponential is squared as often.
 _NORM = 0.5
 # Beyond a norm of 2e9 the exponential is NaN.
 _SQUARINGS = 32
@@ -20,13 +20,13 @@ _SQUARINGS = 32
 def matrix_exponential(matrices: Any) -> Any:
     """The exponentials of square matrices, ``(..., n, n)``.
 
-    Terms of a series all have about the size of the result, so nothing cancels; the quotient of
-    polynomials that JAX takes loses up to half of the digits of single precision.
+    No term of the series is much larger than the result, so nothing cancels; the rational
+    approximation of JAX loses up to half of the digits of single precision.
     """
     norms = jax.lax.stop_gradient(jnp.max(jnp.sum(jnp.abs(matrices), -2), -1))
     _, exponent = jnp.frexp(norms / _NORM)
     times = jnp.where(jnp.isfinite(norms), jnp.maximum(exponent, 0), 0)[..., None, None]
-    # Halving a number once a step is exact, and never too small for the dtype.
+    # Repeated halving is exact, and never too small for the dtype.
     scale = jnp.exp2(-times.astype(norms.dtype))
     terms = 16 if norms.dtype == jnp.float64 else 9
     found = _series(matrices * scale.astype(matrices.dtype), terms)

@@ -1,7 +1,7 @@
 """Matrices as products of simpler ones: Cholesky, QR, LU, eigenvectors, singular values.
 
-A matrix that has no such factors is an error where the result can be seen, on the CPU outside
-compiled programs; elsewhere the factors are NaN.
+A matrix without such factors is an error in eager mode on the CPU; in compiled programs and on
+other devices the factors are NaN.
 """
 
 from __future__ import annotations
@@ -15,27 +15,40 @@ import numpy as np
 from jax import lax
 
 from flambeau import return_types
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops import loops
-from flambeau.ops.checks import needs_inexact
-from flambeau.ops.values import concrete_values
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.kernels.single_precision import is_half
+from flambeau.core.operators.op import function, op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common import loops
+from flambeau.ops.common.checks import needs_inexact
+from flambeau.ops.common.values import concrete_values
 
 __all__ = ["cholesky", "qr", "svd"]
 
 
 class LinAlgError(RuntimeError):
-    """A matrix has no inverse, or no factors of the kind that was asked for."""
+    """A matrix has no inverse, or no factors of the requested kind."""
 
 
-def check_matrix(name: str, input: Any, square: bool = False) -> None:
-    """Check that ``input`` holds matrices, of floating point or complex numbers.
+def check_matrix(name: str, input: Any, square: bool = False, takes_half: bool = False) -> None:
+    """Check that ``input`` holds matrices of floating point or complex numbers.
+
+    Args:
+        name: The operator's name.
+        input: Its matrices.
+        square: Whether they must be square.
+        takes_half: Whether they may be in half precision, which LAPACK does not have.
 
     Raises:
-        RuntimeError: It does not, or ``square`` and the matrices are not.
+        RuntimeError: They are not as they must be; a NotImplementedError for half precision.
     """
     needs_inexact(name, input)
+    if is_half(input) and not takes_half:
+        kind = {"float16": "Half", "bfloat16": "BFloat16"}[str(input.dtype)]
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{kind}': matrices in half precision are not "
+            "factorized; convert them with float()"
+        )
     if input.ndim < 2:
         raise RuntimeError(f"{name}() takes matrices, got a tensor of shape {list(input.shape)}")
     if square and input.shape[-1] != input.shape[-2]:
@@ -46,7 +59,7 @@ def check_found(name: str, inputs: tuple[Any, ...], result: Any, reason: str) ->
     """Check that a factorization of finite matrices gave finite factors.
 
     Raises:
-        LinAlgError: It did not, for ``reason``.
+        LinAlgError: It did not; ``reason`` explains why.
     """
     found = concrete_values(result)
     if found is None or np.isfinite(found).all():
@@ -57,10 +70,10 @@ def check_found(name: str, inputs: tuple[Any, ...], result: Any, reason: str) ->
 
 
 def needs_finite(face: Any) -> Any:
-    """An operator's function that refuses matrices with NaN or infinity, where it can see them.
+    """A decorator: the operator's function refuses known NaN and infinity.
 
     Raises:
-        LinAlgError: There is one: no algorithm converges.
+        LinAlgError: A matrix has one: no algorithm converges.
     """
     declared = face.op
 
@@ -81,7 +94,7 @@ def needs_finite(face: Any) -> Any:
 
 @op
 def orthonormal_columns(input: Array) -> Array:
-    """The orthogonal factor of ``input = Q R``, the one for which R has a positive diagonal.
+    """The orthogonal factor of ``input = Q R`` with a positive diagonal in R.
 
     That choice makes the factor unique, and uniformly distributed over all orthogonal matrices if
     the elements of ``input`` are independent normals (F. Mezzadri, "How to generate random matrices
@@ -99,7 +112,7 @@ def orthonormal_columns(input: Array) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def from_triangle(A: Any, lower: bool) -> Any:
-    """The Hermitian matrix of which one triangle is given; the gradient goes to both alike."""
+    """The Hermitian matrix with one given triangle; both triangles share the gradient."""
     strict = jnp.tril(A, -1) if lower else jnp.triu(A, 1)
     diagonal = jnp.real(jnp.diagonal(A, axis1=-2, axis2=-1)).astype(A.dtype)
     whole = strict + jnp.conj(jnp.swapaxes(strict, -1, -2))
@@ -125,11 +138,11 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
     Args:
         input: ``(..., n, n)``, Hermitian and positive definite; one triangle is read.
-        upper: Give the upper triangular ``L.mH``.
+        upper: Return the upper triangular ``L.mH``.
 
     Raises:
         LinAlgError: ``input`` is not positive definite.
-        RuntimeError: ``input`` is no square matrix.
+        RuntimeError: ``input`` is not a square matrix.
     """
     factor = _cholesky(input, upper)
     check_found("cholesky", (), factor, "the matrix is not positive definite")
@@ -138,14 +151,14 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 @function
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """`cholesky` and, for each matrix, 0 or where it was found not to be positive definite."""
+    """`cholesky` and, for each matrix, 0 or the row at which it is not positive definite."""
     factor = cholesky(A, upper) if check_errors else _cholesky(A, upper)
     return return_types.linalg_cholesky_ex(factor, _where_bad(factor))
 
 
 @op(differentiable=False)
 def _where_bad(input: Array) -> Array:
-    """For each matrix the number, from 1, of the first row with a NaN; 0 where there is none."""
+    """For each matrix the number, from 1, of the first row with a NaN; 0 if there is none."""
     bad = jnp.isnan(input).any(-1)
     return jnp.where(bad.any(-1), jnp.argmax(bad, -1) + 1, 0).astype(jnp.int32)
 
@@ -163,7 +176,7 @@ def linalg_qr(A: Array, mode: str = "reduced") -> Array:
             ``(..., m, m)``; ``"r"`` an empty one.
 
     Raises:
-        RuntimeError: ``A`` is no matrix, or the mode is unknown.
+        RuntimeError: ``A`` is not a matrix, or the mode is unknown.
     """
     check_matrix("qr", A)
     if mode not in ("reduced", "complete", "r"):
@@ -209,7 +222,7 @@ def check_reflections(name: str, A: Any, tau: Any) -> None:
 
 @jax.custom_jvp
 def product_of_reflections(A: Any, tau: Any) -> Any:
-    """`householder_product` on arrays, with a derivative, which JAX's has not."""
+    """`householder_product` on arrays with a derivative, which JAX's lacks."""
     return lax.linalg.householder_product(A, tau)
 
 
@@ -252,8 +265,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
         pivot: Must be true.
 
     Returns:
-        ``LU``, with L below the diagonal and U on and above it, and the int32 ``pivots``: with
-        which row, counted from 1, each was exchanged.
+        ``LU``, with L below the diagonal and U on and above it, and the int32 ``pivots``: the row,
+        counted from 1, with which each row was exchanged.
 
     Raises:
         RuntimeError: ``pivot`` is false: JAX always exchanges rows.
@@ -304,7 +317,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """``A == P @ L @ U``, a permutation, a lower triangle with ones on the diagonal, an upper one.
 
     Raises:
-        RuntimeError: ``A`` is no matrix, or ``pivot`` is false: JAX always exchanges rows.
+        RuntimeError: ``A`` is not a matrix, or ``pivot`` is false: JAX always exchanges rows.
     """
     if not isinstance(pivot, bool):
         raise TypeError(f"lu(): pivot must be True or False, got {pivot!r:.80}")
@@ -328,10 +341,10 @@ def eigh(A: Array, UPLO: str = "L") -> Array:
 
     Args:
         A: ``(..., n, n)``.
-        UPLO: Which triangle is read.
+        UPLO: The triangle that is read.
 
     Raises:
-        RuntimeError: ``A`` is no square matrix, or ``UPLO`` is unknown.
+        RuntimeError: ``A`` is not a square matrix, or ``UPLO`` is unknown.
     """
     check_matrix("eigh", A, square=True)
     vectors, values = lax.linalg.eigh(_one_triangle(A, UPLO), symmetrize_input=False)
@@ -350,12 +363,12 @@ def eigvalsh(A: Array, UPLO: str = "L") -> Array:
 def eig(A: Array) -> Array:
     """The complex eigenvalues and eigenvectors of square matrices; on the CPU and NVIDIA GPUs.
 
-    An eigenvector has norm 1, and its greatest element is real. The gradient supposes that the
-    eigenvalues differ.
+    An eigenvector has norm 1, and its greatest element is real. The gradient assumes distinct
+    eigenvalues.
 
     Raises:
         LinAlgError: There is a NaN or an infinity.
-        RuntimeError: ``A`` is no square matrix.
+        RuntimeError: ``A`` is not a square matrix.
     """
     check_matrix("eig", A, square=True)
     scaled, scale = _scaled(A)
@@ -364,7 +377,7 @@ def eig(A: Array) -> Array:
 
 
 def _scaled(A: Any) -> tuple[Any, Any]:
-    """``A`` divided by a power of two so that its elements are near 1, and that power ``(..., 1)``.
+    """``A`` divided by a power of two so that its elements are near 1, and the power ``(..., 1)``.
 
     LAPACK's own scaling of great and small matrices is not undone for all eigenvalues.
     """
@@ -390,8 +403,7 @@ def _eigenvectors_jvp(primals: Any, tangents: Any) -> Any:
     own = jnp.eye(values.shape[-1], dtype=values.dtype)
     differences = values[..., None, :] - values[..., None] + own
     moved = vectors @ (rotated * (1 - own) / differences)
-    # Each vector may be scaled by any number: by the one that keeps its norm and its greatest
-    # element's phase.
+    # Each vector may have any scale: this one keeps its norm and its greatest element's phase.
     growth = jnp.sum(jnp.conj(vectors) * moved, -2, keepdims=True).real
     greatest = jnp.argmax(jnp.abs(vectors), -2, keepdims=True)
     turned = _taken(moved, greatest) / _taken(vectors, greatest)
@@ -419,13 +431,13 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = Non
 
     Args:
         A: ``(..., m, n)``.
-        full_matrices: Give square U and Vh; else ``min(m, n)`` columns and rows, which is what has
-            a gradient.
+        full_matrices: Return square U and Vh; otherwise ``min(m, n)`` columns and rows. Only the
+            latter have a gradient.
         driver: Accepted; JAX chooses the algorithm.
 
     Raises:
         LinAlgError: There is a NaN or an infinity.
-        RuntimeError: ``A`` is no matrix.
+        RuntimeError: ``A`` is not a matrix.
     """
     check_matrix("svd", A)
     u, s, vh = jnp.linalg.svd(A, full_matrices=full_matrices)
@@ -442,12 +454,12 @@ def svdvals(A: Array, *, driver: str | None = None) -> Array:
 
 @function(method=True)
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """`linalg.svd` under its older name, which gives V and not its conjugate transpose.
+    """`linalg.svd` under its older name, which returns V instead of its conjugate transpose.
 
     Args:
         input: ``(..., m, n)``.
-        some: Give ``min(m, n)`` columns of U and V.
-        compute_uv: Give zeros for U and V if false.
+        some: Return ``min(m, n)`` columns of U and V.
+        compute_uv: Return zeros for U and V if false.
     """
     u, s, vh = linalg_svd(input, not some)
     if not compute_uv:

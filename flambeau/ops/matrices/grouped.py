@@ -1,4 +1,4 @@
-"""Products of matrices whose rows, columns or inner dimension fall into groups of unequal size."""
+"""Matrix products with rows, columns or inner dimension in groups of unequal size."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.support import dtype as dtypes
 
 __all__ = ["grouped_mm"]
 
@@ -25,16 +25,16 @@ def grouped_mm(
     bias: Array | None = None,
     out_dtype: dtypes.dtype | None = None,
 ) -> Array:
-    """A product of matrices for each group, such as the tokens of each expert.
+    """A matrix product for each group, such as the tokens of each expert.
 
-    Of a matrix without a dimension for the groups, ``offs`` says where each of the G groups ends.
+    For a matrix without a dimension for the groups, ``offs`` holds the end of each of the G groups.
 
     Args:
         mat_a: ``(G, M, K)``; or ``(M, K)``, whose rows fall into groups, or whose columns do if
             ``mat_b`` is a matrix too.
         mat_b: ``(G, K, N)``; or ``(K, N)``, whose columns fall into groups, or whose rows do.
-        offs: Shape ``(G,)``, int32, ascending. What lies behind the last is left out: zeros in the
-            result, where PyTorch leaves any values.
+        offs: Shape ``(G,)``, int32, ascending. Elements after the last are ignored, with zeros in
+            the result, which PyTorch leaves undefined.
         bias: Must be ``None``, as in PyTorch.
         out_dtype: Must be that of ``mat_a``, if given.
 
@@ -68,7 +68,7 @@ def grouped_mm(
 def _inner_groups(left: Any, right: Any, sizes: Any) -> Any:
     """The products ``(G, M, N)`` of groups of columns of ``left`` and rows of ``right``.
 
-    JAX has no gradient for it; its gradients are products of the other kind.
+    JAX has no gradient for it; its gradients are grouped products of the other kind.
     """
     numbers = lax.RaggedDotDimensionNumbers((((1,), (0,)), ((), ())), [1], [])
     return lax.ragged_dot_general(left, right, sizes, numbers)

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core import errors
-from flambeau.core.compiler import cpu_forms
-from flambeau.core.kinds import Array, Number, Operand
-from flambeau.core.op import function, op
-from flambeau.core.promotion import result_dtype
-from flambeau.core.single_precision import spread
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import same_dtype, wrap_dim
+from flambeau.core.devices.compiler import cpu_forms
+from flambeau.core.kernels.kinds import Array, Number, Operand
+from flambeau.core.kernels.promotion import result_dtype
+from flambeau.core.kernels.single_precision import spread
+from flambeau.core.operators.op import function, op
+from flambeau.core.support import errors
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import same_dtype, wrap_dim
 from flambeau.ops.cpu_forms.shared_product import shared_product
 from flambeau.ops.cpu_forms.weight_gradient import matrix_product, turns
 
@@ -58,8 +58,8 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
 
     Args:
         input: ``(..., in_features)``.
-        weight: ``(out_features, in_features)``, or ``(in_features,)`` for a single output without
-            a dimension of its own.
+        weight: ``(out_features, in_features)``, or ``(in_features,)`` for a single output without a
+            dimension.
         bias: ``(out_features,)``, or 0-d for a 1-d weight.
 
     Returns:
@@ -295,7 +295,7 @@ def _combine(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
             f"shape {list(product.shape)}"
         )
     product = (alpha * product).astype(product.dtype)
-    # With beta == 0 the input counts for nothing, not even its NaNs.
+    # With beta == 0 the input is ignored, including its NaNs.
     if isinstance(beta, int | float) and beta == 0:
         return product
     input = spread(input, product.shape)
@@ -308,7 +308,8 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Array = 1, alpha: Arr
     """``beta * input + alpha * (mat1 @ mat2)``, ``input`` broadcast.
 
     Raises:
-        RuntimeError: ``mat1`` or ``mat2`` is no matrix, the sizes do not match, or dtypes differ.
+        RuntimeError: ``mat1`` or ``mat2`` is not a matrix, the sizes do not match, or dtypes
+            differ.
     """
     check_ndim("addmm", "mat1", mat1, 2)
     check_ndim("addmm", "mat2", mat2, 2)
@@ -371,8 +372,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     Args:
         a: The left operand.
         b: The right operand.
-        dims: How many trailing dimensions of ``a`` and leading ones of ``b`` are summed over, or
-            two lists that name them.
+        dims: The number of trailing dimensions of ``a`` and leading ones of ``b`` to sum over, or
+            two lists of dimensions.
 
     Raises:
         RuntimeError: The contracted sizes differ, or ``dims`` is negative.
@@ -395,7 +396,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             f"tensordot(): dims names {len(left)} dimensions of a and {len(right)} of b"
         )
     for one, other in zip(left, right, strict=True):
-        # Elements that meet a dimension of size 1 are summed, as if that were broadcast.
+        # Elements at a dimension of size 1 are summed, as if it were broadcast.
         if a.shape[one] == 1:
             b = b.sum(other, keepdim=True)
         elif b.shape[other] == 1:
@@ -452,7 +453,7 @@ def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix, 0-d.
 
     Raises:
-        RuntimeError: ``input`` is no matrix.
+        RuntimeError: ``input`` is not a matrix.
     """
     check_ndim("trace", "input", input, 2)
     small = jnp.issubdtype(input.dtype, jnp.integer) or input.dtype == jnp.bool_

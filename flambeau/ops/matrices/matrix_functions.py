@@ -1,4 +1,4 @@
-"""Functions of matrices: determinants, powers, norms, rank, products of many."""
+"""Functions of matrices: determinants, powers, norms, rank, products of several."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau import return_types
-from flambeau.core import dtype as dtypes
-from flambeau.core.kinds import Array, Arrays
-from flambeau.core.misfits import require_tensors
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim, wrap_dims
-from flambeau.ops.derivatives import magnitude
+from flambeau.core.kernels.kinds import Array, Arrays
+from flambeau.core.operators.misfits import require_tensors
+from flambeau.core.operators.op import function, op
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dim, wrap_dims
+from flambeau.ops.common.derivatives import magnitude
 from flambeau.ops.matrices.exponential import matrix_exponential
 from flambeau.ops.matrices.factorization import check_matrix, from_triangle, needs_finite, svdvals
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.matrices.norms import vector_norm
 from flambeau.ops.matrices.solving import cutoff_of, inverse
-from flambeau.ops.reduction import averaged
+from flambeau.ops.reductions.reduction import averaged
 
 __all__ = [
     "chain_matmul", "det", "einsum", "logdet", "matrix_exp", "matrix_power", "slogdet", "vander",
@@ -34,7 +34,7 @@ __all__ = [
 @op(method=True, node="LinalgDetBackward0")
 def det(input: Array) -> Array:
     """The determinants of square matrices, ``(...)`` for ``(..., n, n)``."""
-    check_matrix("det", input, square=True)
+    check_matrix("det", input, square=True, takes_half=True)
     return _determinant(input)
 
 
@@ -48,7 +48,7 @@ def _determinant_jvp(primals: Any, tangents: Any) -> Any:
     """Jacobi's formula, ``det(A) * trace(A^-1 dA)``.
 
     A pivot of zero is replaced by a tiny one, which cancels in the product up to rounding; JAX's
-    own derivative is zero, or depends on its version, unless that pivot is the last.
+    own derivative is zero, or depends on its version, unless the last pivot is zero.
     """
     (input,), (tangent,) = primals, tangents
     lu, pivots, order = lax.linalg.lu(input)
@@ -76,7 +76,7 @@ def slogdet(input: Array) -> Array:
 
 @op(method=True)
 def logdet(input: Array) -> Array:
-    """The logarithm of the determinant: minus infinity where that is 0, NaN where negative."""
+    """The logarithm of the determinant: minus infinity for 0, NaN for negative ones."""
     check_matrix("logdet", input, square=True)
     sign, logarithm = jnp.linalg.slogdet(input)
     if jnp.iscomplexobj(sign):
@@ -87,19 +87,19 @@ def logdet(input: Array) -> Array:
 @op(method=True, node="LinalgMatrixExpBackward0", widen=True)
 def matrix_exp(input: Array) -> Array:
     """The exponentials of square matrices, ``(..., n, n)``."""
-    check_matrix("matrix_exp", input, square=True)
+    check_matrix("matrix_exp", input, square=True, takes_half=True)
     return matrix_exponential(input) if input.size else input
 
 
 @op(name="matrix_power", node="MmBackward0")
 def _matrix_power(input: Array, n: int) -> Array:
-    check_matrix("matrix_power", input, square=True)
+    check_matrix("matrix_power", input, square=True, takes_half=True)
     return jnp.linalg.matrix_power(input, n)
 
 
 @function(method=True)
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """The ``n``-th power of square matrices; of their inverses where ``n`` is negative.
+    """The ``n``-th power of square matrices; of their inverses if ``n`` is negative.
 
     Raises:
         LinAlgError: ``n`` is negative and a matrix is singular.
@@ -120,11 +120,11 @@ def _einsum(operands: Arrays, equation: str) -> Array:
 def einsum(*args: Any) -> Tensor:
     """The sum of products that an equation describes, as ``einsum("ij,jk->ik", a, b)``.
 
-    Each operand has a letter for each dimension; letters that the result does not have are summed
-    over. Without ``->`` the result has those letters that occur once, in alphabetical order.
-    ``...`` stands for any dimensions, which broadcast. Operands may come as one list, and letters
-    as lists of integers after each operand: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Without sums
-    and products (``"ii->i"``, ``"ij->ji"``) the result is a view.
+    Each operand has a letter for each dimension; letters missing in the result are summed over.
+    Without ``->`` the result has the letters that occur once, in alphabetical order. ``...`` means
+    any dimensions, which broadcast. Operands may be passed as one list, and letters as lists of
+    integers after each operand: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Without sums and products
+    (``"ii->i"``, ``"ij->ji"``) the result is a view.
 
     Raises:
         RuntimeError: The equation does not fit the operands, or their dtypes differ.
@@ -259,7 +259,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element of ``x`` ``(n,)`` as a row, ``(n, N)``, the highest first.
 
     Raises:
-        RuntimeError: ``x`` is no vector, or ``N`` is negative.
+        RuntimeError: ``x`` is not a vector, or ``N`` is negative.
     """
     if x.ndim != 1:
         raise RuntimeError(f"vander(): x must be a vector, got shape {list(x.shape)}")

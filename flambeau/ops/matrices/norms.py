@@ -9,14 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.kinds import Array, Number, TensorOperand
-from flambeau.core.op import function, make_in_place, op
-from flambeau.core.promotion import promote
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import Dims, wrap_dim, wrap_dims
-from flambeau.ops.derivatives import magnitude, where_chosen
-from flambeau.ops.reduction import averaged
+from flambeau.core.kernels.kinds import Array, Number, TensorOperand
+from flambeau.core.kernels.promotion import promote
+from flambeau.core.operators.op import function, make_in_place, op
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import Dims, wrap_dim, wrap_dims
+from flambeau.ops.common.derivatives import magnitude, shared_by_equals, where_chosen
+from flambeau.ops.reductions.reduction import averaged
 
 __all__ = ["dist", "norm", "renorm"]
 
@@ -35,8 +35,8 @@ def vector_norm(
     the number of nonzero elements for 0. Its gradient is 0 where the norm is not differentiable.
 
     Raises:
-        RuntimeError: The dtype is neither floating point nor complex, or there are no elements
-            and the norm of none is not defined.
+        RuntimeError: The dtype is neither floating point nor complex, or there are no elements and
+            the norm is undefined without them.
         IndexError: There is no such dimension.
     """
     dims = wrap_dims(dim, input.ndim, "norm")
@@ -64,7 +64,9 @@ def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool
     """The p-norm over ``dims`` of elements that are not negative; at 0 its gradient is 0."""
     if abs(p) == math.inf:
         reduce = jnp.max if p > 0 else jnp.min
-        return reduce(size, dims, keepdims=keepdim)
+        value = reduce(jax.lax.stop_gradient(size), dims, keepdims=True)
+        value = shared_by_equals(size, dims, value)
+        return value if keepdim else jnp.squeeze(value, dims)
     if p == 0:
         return jnp.sum((size != 0).astype(size.dtype), dims, keepdims=keepdim)
     if p == 1:
@@ -85,7 +87,7 @@ def _power_norm(size: Any, p: float, dims: tuple[int, ...]) -> Any:
 def _power_norm_jvp(p: float, dims: tuple[int, ...], primals: Any, tangents: Any) -> Any:
     (size,), (tangent,) = primals, tangents
     found = _power_norm(size, p, dims)
-    # Of zeros the norm has no derivative; where p is below 1 it has none at any zero.
+    # The norm of zeros has no derivative; if p is below 1 it has none at any zero.
     flat = (found == 0) | ((size == 0) & ~jnp.isnan(found) if p < 1 else False)
     share = jnp.where(flat, 1, size) / jnp.where(flat, 1, found)
     if p != 2:
@@ -154,7 +156,7 @@ def _renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
     fixed = magnitude(jax.lax.stop_gradient(input))
     limit = jnp.asarray(maxnorm, fixed.dtype)
     longer = norm_of_magnitudes(fixed, float(p), others, True) > limit
-    # Of the others nothing is measured, so that no gradient comes from a NaN among them.
+    # The others are not measured, so that a NaN among them gives no gradient.
     measured = jnp.where(longer, input, jnp.ones_like(input))
     size = norm_of_magnitudes(magnitude(measured), float(p), others, True)
     # PyTorch's own small number keeps the quotient finite.
@@ -169,8 +171,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     Args:
         input: A tensor of two dimensions or more.
         p: The order of the norm, above 0.
-        dim: The dimension whose slices are measured.
-        maxnorm: The greatest norm that is left as it is.
+        dim: The dimension of the slices.
+        maxnorm: The maximum norm of a slice.
 
     Raises:
         RuntimeError: There are fewer than two dimensions, ``p`` is not positive, or ``maxnorm`` is

@@ -1,4 +1,4 @@
-"""Maps from matrices to orthogonal matrices, and the way back.
+"""Maps from matrices to orthogonal matrices, and their inverses.
 
 Trivializations: M. Lezcano-Casado, "Trivializations for gradient-based optimization on manifolds",
 https://arxiv.org/abs/1909.09501.
@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
 from flambeau.ops.matrices.exponential import matrix_exponential
 
 __all__: list[str] = []
@@ -24,7 +24,7 @@ def orthogonal_map(input: Array, base: Array | None, kind: str) -> Array:
     """A matrix with orthonormal columns, or rows if there are more columns than rows.
 
     Args:
-        input: ``(..., n, k)``, of which the part below the diagonal counts.
+        input: ``(..., n, k)``; only the part below the diagonal is used.
         base: ``(..., m, m)`` with m the greater of n and k, multiplied to the result; or ``None``.
         kind: ``"matrix_exp"`` for the exponential of a skew-symmetric matrix, ``"cayley"`` for its
             Cayley transform, or ``"householder"`` for a product of reflections.
@@ -53,7 +53,7 @@ def _rotated(input: Any, kind: str) -> Any:
 
 
 def _reflected(input: Any) -> Any:
-    """The product of the reflections whose vectors stand below the diagonal of the columns.
+    """The product of the reflections whose vectors are below the diagonal of the columns.
 
     Its factored form ``I - V T V^T``, with ``T^-1`` the part of ``V^T V`` above the diagonal and
     half of its diagonal: X. Sun and C. Bischof, https://doi.org/10.1137/S0895479894276370.
@@ -66,7 +66,7 @@ def _reflected(input: Any) -> Any:
     inverse = jnp.triu(products, 1) + halves[..., None] * jnp.eye(columns, dtype=input.dtype)
     first_rows = vectors[..., :columns, :]
     found = identity - vectors @ jax.scipy.linalg.solve_triangular(inverse, first_rows.mT)
-    # The signs on the diagonal are part of the input, but no gradient leads to them.
+    # The signs on the diagonal are part of the input, but get no gradient.
     signs = jnp.diagonal(input, axis1=-2, axis2=-1).astype(jnp.int32).astype(input.dtype)
     return found * signs[..., None, :]
 
@@ -89,7 +89,7 @@ def reflections_of(input: Array) -> Array:
     wide = input.shape[-2] < input.shape[-1]
     factors, tau = _reflections(input.mT if wide else input)
     signs = jnp.sign(jnp.diagonal(factors, axis1=-2, axis2=-1))
-    # Where tau is 0 there is no reflection, but the map always makes one.
+    # If tau is 0 there is no reflection, but the map always applies one.
     signs = jnp.where(tau == 0, -signs, signs)
     rows, columns = factors.shape[-2:]
     on_diagonal = jnp.eye(rows, columns, dtype=bool)
@@ -98,6 +98,6 @@ def reflections_of(input: Array) -> Array:
 
 
 def _reflections(input: Any) -> tuple[Any, Any]:
-    """The reflections of a QR decomposition as LAPACK gives them, and their factors."""
+    """The reflections of a QR decomposition as LAPACK returns them, and their factors."""
     transposed, tau = jnp.linalg.qr(input, mode="raw")
     return transposed.mT, tau

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau import return_types
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import concrete_values
+from flambeau.ops.indices.placement import first_outside, nan_unless
 from flambeau.ops.matrices.factorization import (
     check_found,
     check_matrix,
@@ -20,8 +22,6 @@ from flambeau.ops.matrices.factorization import (
     needs_finite,
 )
 from flambeau.ops.matrices.linalg import one_dtype
-from flambeau.ops.placement import first_outside, nan_unless
-from flambeau.ops.values import concrete_values
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse", "pinverse", "triangular_solve"]
 
@@ -40,7 +40,7 @@ def inverse(input: Tensor) -> Tensor:
 
     Raises:
         LinAlgError: A matrix is singular.
-        RuntimeError: ``input`` is no square matrix.
+        RuntimeError: ``input`` is not a square matrix.
     """
     found = _inverse(input)
     check_found("inv", (input,), found, _SINGULAR)
@@ -54,7 +54,7 @@ def _is_bad(input: Array) -> Array:
 
 @function
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """`linalg.inv` and, for each matrix, 0, or 1 where it is singular."""
+    """`linalg.inv` and, for each matrix, 0, or 1 if it is singular."""
     found = inverse(A) if check_errors else _inverse(A)
     return return_types.linalg_inv_ex(found, _is_bad(found))
 
@@ -92,7 +92,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     Args:
         A: ``(..., n, n)``.
         B: ``(..., n, k)``; or vectors, ``(n,)`` or ``(..., n)`` with the batch of ``A``.
-        left: On which side ``A`` stands.
+        left: Whether ``A`` is the left factor.
 
     Raises:
         LinAlgError: ``A`` is singular.
@@ -105,7 +105,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @function
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """`linalg.solve` and, for each matrix, 0, or 1 where it is singular."""
+    """`linalg.solve` and, for each matrix, 0, or 1 if it is singular."""
     found = solve(A, B, left=left) if check_errors else _solve(A, B, left)
     return return_types.linalg_solve_ex(found, _is_bad(_inverse(A.detach())))
 
@@ -139,9 +139,9 @@ def solve_triangular(
     Args:
         A: ``(..., n, n)``; the other triangle is not read.
         B: ``(..., n, k)``.
-        upper: Which triangle of ``A`` counts.
-        left: On which side ``A`` stands.
-        unitriangular: Take the diagonal of ``A`` as ones.
+        upper: Whether the upper triangle of ``A`` is used.
+        left: Whether ``A`` is the left factor.
+        unitriangular: Assume ones on the diagonal of ``A``.
 
     Raises:
         RuntimeError: Shapes or dtypes do not match.
@@ -154,7 +154,7 @@ def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,
     unitriangular: bool = False,
 ) -> Any:  # fmt: skip
-    """`linalg.solve_triangular` under its older name, and with its arguments exchanged."""
+    """`linalg.solve_triangular` under its older name, with its arguments exchanged."""
     matrix, upper = (A.mT, not upper) if transpose else (A, upper)
     found = solve_triangular(matrix, input, upper=upper, unitriangular=unitriangular)
     return return_types.triangular_solve(found, A.clone())
@@ -164,13 +164,13 @@ def triangular_solve(
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Any:
-    """The solution of equations whose matrix is given by its `linalg.lu_factor`.
+    """The solution of equations for a matrix given by its `linalg.lu_factor`.
 
     Args:
         LU: ``(..., n, n)``.
         pivots: ``(..., n)``.
         B: ``(..., n, k)``.
-        left: On which side the matrix stands.
+        left: Whether the matrix is the left factor.
         adjoint: Solve with the conjugate transpose of the matrix.
 
     Raises:
@@ -184,7 +184,7 @@ def lu_solve(
 def check_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
     """Raise RuntimeError if known pivots are no rows of ``LU``, counted from 1."""
     rows = LU.shape[-2] if LU.ndim > 1 else 0
-    outside = first_outside(pivots._read(), 1, rows + 1)
+    outside = first_outside(pivots, 1, rows + 1)
     if outside is not None and rows:
         raise RuntimeError(
             f"{name}(): pivots must be from 1 to {rows}, as lu_factor() gives them, got {outside}"
@@ -205,7 +205,7 @@ def _lu_solve(LU: Array, pivots: Array, B: Array, left: bool, adjoint: bool) -> 
     LU = nan_unless(are_pivots(pivots, LU.shape[-1]), LU)
     permutation = jax.lax.linalg.lu_pivots_to_permutation(pivots - 1, LU.shape[-1])
     right = B if left else jnp.swapaxes(B, -1, -2)
-    # From the right, the matrix itself is solved for as its transpose, and the reverse.
+    # From the right, the system is solved for the transpose, and vice versa.
     conjugated = adjoint and not left
     kind = (2 if adjoint else 0) if left else (0 if adjoint else 1)
     right = jnp.conj(right) if conjugated else right
@@ -238,7 +238,7 @@ def _lu_solve_batch(LU: Any, permutation: Any, right: Any, kind: int) -> Any:
 
 @op(method=True)
 def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Array:
-    """The solution of equations whose matrix is given by its `linalg.cholesky`.
+    """The solution of equations for a matrix given by its `linalg.cholesky`.
 
     Args:
         input: ``(..., n, k)``, the right-hand sides.
@@ -263,7 +263,7 @@ def _cholesky_solve(L: Any, right: Any, upper: bool) -> Any:
 
 @op(method=True)
 def cholesky_inverse(input: Array, upper: bool = False) -> Array:
-    """The inverses of matrices that are given by their `linalg.cholesky`, ``(..., n, n)``."""
+    """The inverses of matrices given by their `linalg.cholesky`, ``(..., n, n)``."""
     check_matrix("cholesky_inverse", input, square=True)
     return _cholesky_solve(input, jnp.eye(input.shape[-1], dtype=input.dtype), upper)
 
@@ -272,9 +272,9 @@ def cholesky_inverse(input: Array, upper: bool = False) -> Array:
 
 
 def cutoff_of(values: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
-    """Below which singular values count as 0: the greater of ``atol`` and ``rtol`` times the first.
+    """The threshold for singular values: the greater of ``atol`` and ``rtol`` times the first.
 
-    ``rtol`` is by default ``max(m, n)`` times the machine epsilon, or 0 where ``atol`` is given.
+    ``rtol`` is by default ``max(m, n)`` times the machine epsilon, or 0 if ``atol`` is given.
     """
     if rtol is None:
         rtol = max(shape[-2:]) * jnp.finfo(values.dtype).eps if atol is None else 0.0
@@ -302,20 +302,20 @@ def pinv(
         A: ``(..., m, n)``.
         rcond: ``rtol`` under its older name.
         hermitian: ``A`` is Hermitian, and only its lower triangle is read.
-        atol: Singular values up to this count as 0.
-        rtol: And up to this times the greatest; by default ``max(m, n)`` times the epsilon.
+        atol: Singular values up to this are treated as 0.
+        rtol: Also up to this times the greatest; by default ``max(m, n)`` times the epsilon.
 
     Returns:
         ``(..., n, m)``.
     """
     check_matrix("pinv", A, square=hermitian)
     if hermitian:
-        # The gradient is that of all elements, as in PyTorch.
+        # As in PyTorch, all elements get a gradient.
         A = A + jax.lax.stop_gradient(from_triangle(A, True) - A)
     values = jax.lax.stop_gradient(jnp.linalg.svd(A, compute_uv=False))
     limit = cutoff_of(values, A.shape, atol, rcond if rtol is None else rtol)
     greatest = jnp.max(values, -1, keepdims=True, initial=0)
-    # JAX's gradient is that of a constant rank, which avoids differences of singular values.
+    # JAX's gradient assumes a constant rank, which avoids differences of singular values.
     relative = limit / jnp.where(greatest == 0, 1, greatest)
     return jnp.linalg.pinv(A, rtol=relative[..., 0])
 
@@ -353,12 +353,12 @@ def _least_squares(A: Array, B: Array, rcond: Array | None) -> Array:
 
 @function
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The ``X`` for which ``A @ X`` is nearest to ``B``, and of those the shortest.
+    """The ``X`` that minimizes the norm of ``A @ X - B``, with the least norm among all such.
 
     Args:
         A: ``(..., m, n)``.
         B: ``(..., m, k)``, or vectors.
-        rcond: Singular values up to this times the greatest count as 0.
+        rcond: Singular values up to this times the greatest are treated as 0.
         driver: ``"gelsy"`` (the default), ``"gelsd"`` and ``"gelss"`` give the rank; the last two
             the singular values.
 
@@ -389,8 +389,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The tensor ``X`` with ``tensordot(X, tensordot(A, B, ind), ind) == B`` for all ``B``.
 
     Raises:
-        RuntimeError: ``ind`` is not positive, or the dimensions before it and from it on do not
-            hold as many elements.
+        RuntimeError: ``ind`` is not positive, or the dimensions before and after ``ind`` differ in
+            their number of elements.
     """
     if ind <= 0:
         raise RuntimeError(f"tensorinv(): ind must be positive, got {ind}")
@@ -410,12 +410,12 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """The tensor ``X`` with ``tensordot(A, X, X.ndim) == B``.
 
     Args:
-        A: Its leading dimensions hold as many elements as ``B``.
+        A: Its leading dimensions have as many elements as ``B``.
         B: The right-hand side.
         dims: Dimensions of ``A`` to move to the end first.
 
     Raises:
-        RuntimeError: The elements do not match.
+        RuntimeError: The numbers of elements do not match.
     """
     if dims is not None:
         dims = tuple(dims)

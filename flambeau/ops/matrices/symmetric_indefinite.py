@@ -1,7 +1,7 @@
 """The LDL factorization of symmetric and Hermitian matrices, by LAPACK on the CPU.
 
-JAX has no such factorization, so the elements go to the host and back, also from other devices and
-from compiled programs.
+JAX has no such factorization, so the elements are copied to the host and back, also from other
+devices and from compiled programs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau import return_types
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import concrete_values
 from flambeau.ops.matrices.factorization import LinAlgError, check_matrix
-from flambeau.ops.values import concrete_values
 
 __all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve"]
 
@@ -74,11 +74,11 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
 
     Returns:
         ``LD`` of ``(..., n, n)`` and the int32 ``pivots`` of ``(..., n)``, for `ldl_solve`. They
-        take no gradient.
+        have no gradient.
 
     Raises:
         LinAlgError: D has a block of zeros.
-        RuntimeError: ``A`` is no square matrix.
+        RuntimeError: ``A`` is not a square matrix.
     """
     factors, pivots, _ = ldl_factor_ex(A, hermitian=hermitian, check_errors=True)
     return return_types.linalg_ldl_factor(factors, pivots)
@@ -86,7 +86,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
 
 @op(name="linalg_ldl_solve", differentiable=False)
 def ldl_solve(LD: Array, pivots: Array, B: Array, *, hermitian: bool = False) -> Array:
-    """The solution of equations whose matrix is given by its `ldl_factor`; it takes no gradient.
+    """The solution of equations for a matrix given by its `ldl_factor`, without a gradient.
 
     Args:
         LD: ``(..., n, n)``.

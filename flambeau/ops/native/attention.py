@@ -1,4 +1,4 @@
-"""Attention by native kernels, which never hold the scores."""
+"""Attention by native kernels, which never materialize the scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
 
-# Vectors hold queries side by side, so XLA is faster with fewer of them.
+# Vectors hold queries side by side, so XLA is faster for fewer queries.
 _FEWEST_QUERIES = 16
 
 #: Attention of ``(query, key, value, mask, is_causal, scale)`` that JAX can differentiate.
@@ -25,7 +25,7 @@ Plain = Callable[[Any, Any, Any, Any, bool, float], Any]
 
 
 class _How(NamedTuple):
-    """The properties of a program of attention besides its arrays."""
+    """The properties of an attention program besides its arrays."""
 
     plain: Plain
     is_causal: bool
@@ -41,7 +41,7 @@ class _How(NamedTuple):
         batch = given[0].ndim - 2
         if mask is None:
             return call_kernel(name, shapes, *given, batch=batch, **attributes)
-        # A mask has the problems as its first dimensions, or size 1 in the place of each.
+        # The leading dimensions of a mask are the problems, or have size 1.
         is_whole = batch == 0 or len(mask) < len(given[0])
         whole = (len(given),) if is_whole else ()
         batch = batch if mask.shape[:batch] == given[0].shape[:batch] else min(batch, 1)
@@ -49,11 +49,11 @@ class _How(NamedTuple):
 
 
 def takes(query: Any, kept: Any) -> bool:
-    """Whether the kernels compute this attention.
+    """Whether the kernels support this attention.
 
     Args:
         query: ``(..., L, E)``.
-        kept: Which weights dropout keeps, if there is dropout.
+        kept: The weights that dropout keeps, if there is dropout.
     """
     return (
         has_kernel("attention", query)
@@ -69,17 +69,18 @@ def attend(
     """``softmax(query @ key.mT * scale + mask) @ value``.
 
     Args:
-        plain: The same by other means, for derivatives of the derivatives.
+        plain: The same function by XLA's operators, for derivatives of the derivatives.
         query: ``(..., L, E)``; all three have one batch.
         key: ``(..., S, E)``.
         value: ``(..., S, Ev)``.
-        mask: Broadcasts to ``(..., L, S)``: true where a query sees a key, or what is added to its
-            score. A query that sees nothing gives zeros.
-        is_causal: A query sees the keys up to its own position.
-        scale: What scores are multiplied by.
+        mask: Broadcasts to ``(..., L, S)``: true where a query attends to a key, or numbers to add
+            to the scores. A query without keys gives zeros.
+        is_causal: A query attends to the keys up to its own position.
+        scale: The factor of the scores.
     """
     if not isinstance(scale, float):
-        # The kernels' scale belongs to the program, and this one may change from call to call.
+        # The kernels' scale is a constant of the program, but this one may change from call to
+        # call.
         query, scale = (query * scale).astype(query.dtype), 1.0
     how = _How(plain, is_causal, scale)
     dtype = query.dtype
@@ -92,14 +93,14 @@ def attend(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(4,))
 def _attend(query: Any, key: Any, value: Any, mask: Any, how: _How) -> Any:
-    """The result, and of each query's scores the greatest and the sum of their exponentials."""
+    """The result, and for each query the greatest score and the sum of the scores' exponentials."""
     return _results(how, query, key, value, mask)
 
 
 def _moved(how: _How, primals: Any, tangents: Any) -> Any:
     results = _attend(*primals, how)
     (moved,) = _derivative(how)((*primals, *results), moving(tangents))
-    # Nobody asks how the others move: of what is fixed the map looks at the primals only.
+    # The residuals' tangents are never used.
     return results, (moved, *map(jnp.zeros_like, results[1:]))
 
 
@@ -108,7 +109,7 @@ _attend.defjvp(_moved, symbolic_zeros=True)
 
 @functools.cache
 def _derivative(how: _How) -> LinearMap:
-    """How the result moves with query, key, value and mask."""
+    """The tangent of the result, from those of query, key, value and mask."""
 
     def gradients(fixed: Any, cotangents: Any) -> Any:
         query, key, value, mask, *results = fixed
@@ -124,9 +125,9 @@ def _derivative(how: _How) -> LinearMap:
 
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` of ``(how, *arrays, mask)``, of which batches are one call.
+    """``function`` of ``(how, *arrays, mask)``, with batches folded into one call.
 
-    Its arrays have the problems as their first dimensions, and so does a mask, or size 1 there.
+    The leading dimensions of its arrays are the problems; those of a mask may have size 1.
     """
 
     @functools.cache

@@ -1,10 +1,9 @@
-"""Calls of native kernels, which programs over several devices divide by their samples.
+"""Calls of native kernels, which are partitioned over devices by samples.
 
-XLA divides a call of a foreign function only along leading dimensions that all of its arrays have.
-Where an array has no samples, such as filters, each part of the samples gets a copy of it, and
-where a result has none, such as a gradient of filters, there is one for each part, and the sum is
-the result. So a call becomes one of arrays ``(parts, ...)``, whatever the devices hold: XLA finds
-out which of them has which parts.
+XLA partitions a foreign call only along leading dimensions that all of its arrays have. An array
+without samples, such as filters, is repeated for each part of the samples. A result without
+samples, such as a gradient of filters, is computed for each part and summed. So all arrays of a
+call have the shape ``(parts, ...)`` for every sharding, and XLA assigns the parts to devices.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from jax.core import ShapedArray
 from jax.interpreters import batching, mlir
 from jax.sharding import AxisType
 
-from flambeau.core.jax_core import jax_core
-from flambeau.core.modes import modes
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.compiler import is_portable
+from flambeau.core.devices.native import native_kernels
+from flambeau.core.support.jax_core import jax_core
 
 __all__: list[str] = []
 
@@ -31,13 +30,13 @@ class _Kernel(NamedTuple):
     """A kernel and its results.
 
     Attributes:
-        name: The kernel's, without ``flambeau_``.
-        shapes: Of the results.
+        name: The kernel's name, without ``flambeau_``.
+        shapes: The shapes of the results.
         attributes: Names and values: numbers, or tuples of integers.
-        batch: How many leading dimensions all arrays share.
+        batch: The number of leading dimensions that all arrays share.
         whole: The positions of the arrays without samples.
         summed: The positions of the results that are sums over samples.
-        aliases: Which array gives its memory to which result, where nothing else reads it.
+        aliases: Pairs of an array and the result that reuses its memory, if nothing else reads it.
         integers: The positions of the results of 32-bit integers; others are in single precision.
     """
 
@@ -60,7 +59,7 @@ class _Kernel(NamedTuple):
         return not self.whole and not self.summed
 
     def in_parts(self, count: int, arrays: Any) -> list[Any]:
-        """The results, of which ``count`` parts of the samples are computed one by one."""
+        """The results, with ``count`` parts of the samples computed separately."""
 
         def divided(shape: Any) -> tuple[int, ...]:
             return (count, shape[0] // count, *shape[1:])
@@ -85,14 +84,14 @@ class _Kernel(NamedTuple):
 def has_kernel(name: str, array: Any) -> bool:
     """Whether programs may call a kernel with an array.
 
-    None where sizes vary. How arrays are divided is a part of their types in meshes with explicit
-    axes, and the kernels' types do not say it.
+    Not in portable forms, nor on meshes with explicit axes: there the sharding is part of an
+    array's type, which the kernels' types lack.
 
     Args:
-        name: The kernel's, without ``flambeau_``.
-        array: One of those that it is given.
+        name: The kernel's name, without ``flambeau_``.
+        array: One of the kernel's arrays.
     """
-    if modes.sizes_vary or f"flambeau_{name}" not in native_kernels():
+    if is_portable() or f"flambeau_{name}" not in native_kernels():
         return False
     return jax.device_count() == 1 or not any(
         each == AxisType.Explicit for each in jax.typeof(array).sharding.mesh.axis_types
@@ -106,17 +105,17 @@ def call_kernel(
     """The results of a native kernel.
 
     Args:
-        name: The kernel's, without ``flambeau_``.
-        shapes: Of the results.
-        *arrays: What it is given.
-        batch: How many leading dimensions all arrays and results share; where some have none of
-            them, 1, and the first dimension of all others counts samples.
+        name: The kernel's name, without ``flambeau_``.
+        shapes: The shapes of the results.
+        *arrays: The kernel's arrays.
+        batch: The number of leading dimensions that all arrays and results share; 1 if some have
+            none, and the first dimension of all others is the samples.
         whole: The positions of the arrays without samples.
         summed: The positions of the results that are sums over samples.
-        aliases: Pairs of an array's and a result's position: the result takes the array's memory,
-            of which XLA makes a copy before, if something else reads it.
+        aliases: Pairs of an array's and a result's position: the result reuses the array's memory,
+            which XLA copies first if something else reads it.
         integers: The positions of the results of 32-bit integers; others are in single precision.
-        **attributes: What else the kernel takes.
+        **attributes: The kernel's other attributes.
     """
     kernel = _Kernel(name, tuple(map(tuple, shapes)), tuple(attributes.items()), batch,
                      tuple(whole), tuple(summed), tuple(aliases), tuple(integers))  # fmt: skip
@@ -143,7 +142,7 @@ def _primitive() -> Any:
 
 
 def _batched(arrays: Any, axes: Any, *, kernel: _Kernel) -> Any:
-    """One more leading dimension of all arrays, where each of them has samples."""
+    """One more leading dimension for all arrays, if each of them has samples."""
     if not kernel.has_samples_throughout():
         raise NotImplementedError(f"the kernel {kernel.name} has no batches of its own")
     (size,) = {each.shape[at] for each, at in zip(arrays, axes, strict=True) if at is not None}
@@ -164,7 +163,7 @@ def _lower(context: Any, *operands: Any, kernel: _Kernel) -> Any:
             for place, each in enumerate(context.avals_in)
             if place not in kernel.whole
         ]
-        # However the samples are divided among the devices, it is by a divisor of this.
+        # However the samples are sharded, the number of shards divides this.
         count = math.gcd(devices, *samples)
         divided = mlir.lower_fun(lambda *arrays: kernel.in_parts(count, arrays))
         return divided(context, *operands)
@@ -182,16 +181,17 @@ def _lower(context: Any, *operands: Any, kernel: _Kernel) -> Any:
 
 
 def _devices(context: Any) -> int:
-    """Among how many devices XLA divides the arrays of a program here."""
+    """The number of devices over which XLA partitions the arrays of a program here."""
     if isinstance(context, mlir.SPMDAxisContext):
-        # Inside of `jax.shard_map`, what a device has by some axes is still divided by the others.
+        # Inside `jax.shard_map`, a device's part along manual axes is still sharded along the
+        # others.
         axes = set(context.mesh.axis_names) - set(context.manual_axes)
         return math.prod(context.mesh.shape[each] for each in axes)
     return getattr(context, "num_devices", 1)
 
 
 def _how_to_divide(context: Any, kernel: _Kernel) -> dict[str, Any]:
-    """A rule for XLA that divides a call along its first dimensions, and no others."""
+    """A sharding rule for XLA that partitions a call along its first dimensions only."""
     batch = kernel.batch
     sizes: list[int] = list(context.avals_in[0].shape[:batch])
 
@@ -214,6 +214,6 @@ def _how_to_divide(context: Any, kernel: _Kernel) -> dict[str, Any]:
 
 
 def _factor(place: int) -> str:
-    """The name of a dimension for Shardy, which divides programs."""
+    """The name of a dimension for Shardy, XLA's partitioner."""
     letter = chr(min(ord("i") + place, ord("z")))
     return letter if place < 18 else f"{letter}_{place - 17}"

@@ -17,9 +17,9 @@ from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
 
-# XLA's loops take part of the operations before and behind them, which is more for few elements.
+# XLA fuses its loops with neighbouring operations, which saves more for few elements.
 _FEWEST_ELEMENTS = 1 << 14
-# As long as the kernels' longest vector.
+# The length of the kernels' longest vector.
 _SHORTEST_ROW = 16
 
 #: From ``(channels, weight, bias, eps)`` to the normalized channels, the means and the variances,
@@ -28,9 +28,10 @@ Plain = Callable[..., tuple[Any, Any, Any]]
 
 
 def takes(channels: Any) -> bool:
-    """Whether the kernels normalize these channels, ``(N, C, L)``.
+    """Whether the kernels support these channels, ``(N, C, L)``.
 
-    Over several devices statistics are of the samples of all of them, and XLA adds their parts.
+    Over several devices the statistics cover the samples of all devices, and XLA sums the partial
+    results.
     """
     return (
         jax.device_count() == 1
@@ -47,7 +48,7 @@ def standardize(
     """Each channel with mean 0 and variance 1 over all samples, scaled and shifted.
 
     Args:
-        plain: The same by other means, for derivatives of the derivatives.
+        plain: The same function by XLA's operators, for derivatives of the derivatives.
         channels: ``(N, C, L)`` in single precision.
         weight: ``(C,)`` or ``None``.
         bias: ``(C,)`` or ``None``.
@@ -91,7 +92,7 @@ def _derivative(plain: Plain, eps: float) -> LinearMap:
 
 @functools.cache
 def _batched(plain: Plain, eps: float) -> Callable[..., Any]:
-    """The kernel, which JAX batches as ``plain``."""
+    """The kernel, with the batching rule of ``plain``."""
 
     @custom_vmap
     def once(channels: Any, weight: Any, bias: Any) -> Any:

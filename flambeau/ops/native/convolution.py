@@ -9,23 +9,23 @@ import jax.numpy as jnp
 
 from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.native.call import call_kernel, has_kernel
-from flambeau.ops.neural.correlation import cross_correlation
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of
+from flambeau.ops.neural.spatial.correlation import cross_correlation
+from flambeau.ops.neural.spatial.taps import Borders, Numbers, counts_of
 
 __all__: list[str] = []
 
 
 class _Window(NamedTuple):
-    """How filters go over images, and the shapes of what a product takes and gives.
+    """The geometry of filters over images, and the shapes of a product's operands and result.
 
     Attributes:
-        left: The shape of the first operand: of the images, or of what is spread.
+        left: The shape of the first operand: the images, or the input of a transposed convolution.
         right: The shape of the filters.
         result: The spatial sizes of the result.
         stride: The step from window to window.
-        borders: Zeros before and behind each dimension; negative numbers crop.
+        borders: Zeros before and after each dimension; negative numbers crop.
         dilation: The step between the taps of a filter.
-        groups: How many groups the channels are split into.
+        groups: The number of groups of channels.
     """
 
     left: tuple[int, ...]
@@ -38,11 +38,11 @@ class _Window(NamedTuple):
 
 
 def takes(input: Any, weight: Any, groups: int) -> bool:
-    """Whether the kernels convolve these arrays: in single precision, with several channels."""
+    """Whether the kernels support these arrays: single precision, several channels."""
     return (
         has_kernel("convolution", input)
         and input.dtype == weight.dtype == jnp.float32
-        # XLA's loops are faster where each channel has filters of its own.
+        # XLA's loops are faster for depthwise convolutions.
         and not 1 < groups == input.shape[1]
     )
 
@@ -80,7 +80,7 @@ def _window(
     left: Any, right: Any, result: Numbers, stride: Numbers, borders: Borders, dilation: Numbers,
     groups: int,
 ) -> _Window:  # fmt: skip
-    # Numbers of NumPy's would make equal windows look different.
+    # NumPy integers would make equal windows look different.
     pairs = tuple((int(before), int(after)) for before, after in borders)
     return _Window(left.shape, right.shape, tuple(result), tuple(stride), pairs, tuple(dilation),
                    groups)  # fmt: skip
@@ -122,8 +122,8 @@ _convolution = trilinear(
 )
 
 
-# A transposed convolution is the gradient of a convolution by its images, with ``left`` in the
-# place of that one's cotangents, and the images in the place of its result.
+# A transposed convolution is the gradient of a convolution by its images: ``left`` is the
+# cotangents of that convolution, and its images are the result.
 
 
 def _spread_shape(window: _Window) -> tuple[int, ...]:

@@ -13,13 +13,13 @@ from flambeau.ops.native.call import call_kernel, has_kernel
 __all__: list[str] = []
 
 
-# XLA's loops are as fast for rows that are shorter than a vector, and for few elements.
+# XLA's loops are as fast for rows shorter than a vector, and for few elements.
 _FEWEST_ELEMENTS = 1 << 9
 _SHORTEST_ROW = 16
 
 
 def takes(scores: Any, axis: int) -> bool:
-    """Whether the kernels compute the cross entropy of these scores along ``axis``."""
+    """Whether the kernels support the cross entropy of these scores along ``axis``."""
     return (
         has_kernel("cross_entropy_gradient", scores)
         and scores.dtype == jnp.float32
@@ -42,7 +42,7 @@ def cross_entropy(scores: Any, index: Any) -> Any:
 def _log_sums(scores: Any) -> tuple[Any, ...]:
     """The greatest score of each row, and the logarithm of the sum of ``exp(score - greatest)``.
 
-    Only their sum has derivatives: the first is taken for a constant.
+    Only their sum has derivatives: the first is treated as a constant.
     """
     shape = scores.shape[:-1]
     return call_kernel("log_sum", [shape, shape], scores, batch=len(shape))
@@ -85,6 +85,6 @@ def _pulled(fixed: Any, cotangents: Any) -> Any:
     )
 
 
-#: How cross entropies move with the scores, from these, what `_log_sums` gives, and the places of
-#: the targets; -1 for no target.
+#: The tangents of cross entropies, from those of the scores, with the results of `_log_sums`, and
+#: the indices of the targets; -1 for no target.
 _DERIVATIVE = LinearMap(_moved, _pulled, batches=True, native=True)

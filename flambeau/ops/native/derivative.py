@@ -16,12 +16,12 @@ __all__: list[str] = []
 def derivative(
     plain: Callable[..., Any], gradients: Callable[[Arrays, Arrays], Arrays], *, batches: bool
 ) -> LinearMap:
-    """How a result moves with the arrays that it is computed from.
+    """The tangent of a result, from the tangents of the arrays that it is computed from.
 
     Args:
-        plain: The result, or a tuple of results, by other means, which JAX can differentiate.
+        plain: The result, or a tuple of results, by operations that JAX can differentiate.
         gradients: From ``(fixed, cotangents)`` to the arrays' cotangents, by a kernel. The first of
-            ``fixed`` are the arrays; others, computed from them, are there to save time.
+            ``fixed`` are the arrays; others are computed from them, to save time.
         batches: Whether ``gradients`` can be batched by ``jax.vmap``; else ``plain`` is.
     """
 
@@ -42,7 +42,7 @@ def derivative(
 
 
 def moving(tangents: Any) -> Arrays:
-    """Tangents, as a rule with symbolic zeros gets them, with ``None`` for what does not move."""
+    """Tangents with symbolic zeros replaced by ``None``."""
     return tuple(
         None if each is None or isinstance(each, SymbolicZero) else each for each in tangents
     )

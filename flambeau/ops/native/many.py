@@ -1,4 +1,4 @@
-"""Native kernels that take many arrays in one pass: optimizers' steps, and clipping to a norm."""
+"""Native kernels over many arrays in one pass: optimizer steps, and clipping to a norm."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Plain = Callable[..., tuple[Any, ...]]
 
 
 def takes(name: str, arrays: Sequence[Any]) -> bool:
-    """Whether the kernel of this name computes with these arrays.
+    """Whether the kernel of this name supports these arrays.
 
-    Over several devices each array is divided in its own way, and XLA's loops take their parts.
+    Over several devices each array has its own sharding, and XLA's loops compute the shards.
 
     Args:
-        name: The kernel's, without ``flambeau_``.
-        arrays: All that it is given.
+        name: The kernel's name, without ``flambeau_``.
+        arrays: All arrays of the kernel.
     """
     return (
         jax.device_count() == 1
@@ -44,20 +44,21 @@ def update(
     """A step of an optimizer for several parameters.
 
     Args:
-        name: The kernel's, without ``flambeau_``.
-        numbers: From ``options`` to those that the kernel multiplies with; ``None`` is 0.
+        name: The kernel's name, without ``flambeau_``.
+        numbers: From ``options`` to the numbers that the kernel uses; ``None`` becomes 0.
         options: The optimizer's options, numbers and 0-d arrays in any structure.
-        members: For each parameter itself, its gradient, and its state.
-        plain: From ``options`` and one of ``members`` to its new parameter and state, by other
-            means.
-        **flags: What else the kernel takes.
+        members: For each parameter: the parameter, its gradient, and its state.
+        plain: From ``options`` and one of ``members`` to its new parameter and state, by XLA's
+            operators.
+        **flags: The kernel's other attributes.
 
     Returns:
-        For each of ``members`` its new parameter and state, which may take the old ones' memory.
+        For each of ``members`` its new parameter and state, which may reuse the memory of the old
+        ones.
     """
     width = len(members[0])
     arrays = [each for own in members for each in own]
-    # All but the gradients, which come second.
+    # All except the gradients, which come second.
     changed = [place for place in range(len(arrays)) if place % width != 1]
 
     def kernel(options: Any, *given: Any) -> tuple[Any, ...]:
@@ -85,7 +86,7 @@ def clip(arrays: Sequence[Any], max_norm: Any, tiny: float, plain: Plain) -> tup
         arrays: In single precision.
         max_norm: A number or a 0-d array.
         tiny: Added to the norm before it divides.
-        plain: The same by other means, of ``max_norm`` and the arrays.
+        plain: The same function of ``max_norm`` and the arrays, by XLA's operators.
     """
 
     def kernel(limit: Any, *given: Any) -> tuple[Any, ...]:
@@ -97,7 +98,7 @@ def clip(arrays: Sequence[Any], max_norm: Any, tiny: float, plain: Plain) -> tup
 
 
 def _with_rules(kernel: Plain, plain: Plain) -> Plain:
-    """``kernel``, which JAX batches and differentiates as ``plain``."""
+    """``kernel``, with the batching rule and the derivatives of ``plain``."""
 
     @custom_vmap
     def once(*given: Any) -> tuple[Any, ...]:

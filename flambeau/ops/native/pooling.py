@@ -9,16 +9,16 @@ import jax.numpy as jnp
 
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native.call import call_kernel, has_kernel
-from flambeau.ops.neural.windows import Windows
+from flambeau.ops.neural.spatial.windows import Windows
 
 __all__: list[str] = []
 
-# XLA's loops take part of what is before and behind them, which is more for few elements.
+# XLA fuses its loops with neighbouring operations, which saves more for few elements.
 _FEWEST_ELEMENTS = 1 << 10
 
 
 def takes(windows: Windows, input: Any) -> bool:
-    """Whether the kernel finds the maxima of these windows: each must have an element."""
+    """Whether the kernel supports these windows: each must have an element."""
     return (
         has_kernel("max_pool", input)
         and input.dtype == jnp.float32
@@ -28,7 +28,7 @@ def takes(windows: Windows, input: Any) -> bool:
 
 
 def max_pool(windows: Windows, input: Any) -> tuple[Any, Any]:
-    """The maximum of each window and, as a number among its taps, the place of the first."""
+    """The maximum of each window and the tap index of its first occurrence."""
     shape = (*input.shape[: -windows.spatial], *windows.outputs)
     settings = _settings(windows, input)
     return call_kernel("max_pool", [shape, shape], input, integers=(1,), **settings)

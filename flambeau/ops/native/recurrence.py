@@ -1,7 +1,8 @@
 """Long short-term memory by native kernels: one direction of one layer, all steps in one call.
 
-The kernels compute the inputs' contributions too, so that these are never written out, and threads
-share samples. The gradients of the weights are one more kernel, a product over all steps.
+The kernels compute the inputs' contributions too, so that these are never written to memory, and
+divide the samples among threads. The gradients of the weights are another kernel, a product over
+all steps.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from flambeau.ops import loops
+from flambeau.ops.common import loops
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native.call import call_kernel, has_kernel
 from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
 
-# The weights are copied for each call, so XLA is faster with fewer steps, or fewer of all samples.
+# The weights are copied for each call, so XLA is faster for fewer steps, or fewer steps of all
+# samples.
 _FEWEST_STEPS = 2
 _FEWEST_ROWS = 16
 
@@ -32,12 +34,12 @@ Plain = Callable[..., tuple[Any, Any, Any]]
 
 
 def takes(kind: str, input: Any, active: Any, projection: Any) -> bool:
-    """Whether the kernels compute this recurrence.
+    """Whether the kernels support this recurrence.
 
     Args:
         kind: The cell.
         input: ``(T, N, features)``.
-        active: Which steps each sequence has; ``None`` for all.
+        active: The steps that each sequence has; ``None`` for all.
         projection: The weight of a projection, or ``None``.
     """
     return (
@@ -52,12 +54,12 @@ def takes(kind: str, input: Any, active: Any, projection: Any) -> bool:
 
 
 class _How(NamedTuple):
-    """The properties of a program of a layer besides its arrays.
+    """The properties of a layer's program besides its arrays.
 
     Attributes:
-        plain: The layer by other means.
+        plain: The layer by XLA's operators.
         samples_first: Whether arrays are ``(N, T, width)`` instead of ``(T, N, width)``.
-        is_reverse: Begin with the last step.
+        is_reverse: Start with the last step.
     """
 
     plain: Plain
@@ -70,7 +72,7 @@ class _How(NamedTuple):
         return 1 if self.samples_first else 0
 
     def turned(self, steps: Any) -> Any:
-        """From ``(T, N, width)`` or to it."""
+        """``(T, N, width)`` converted to or from the layout of the arrays."""
         return jnp.swapaxes(steps, 0, 1) if self.samples_first else steps
 
     def otherwise(self, input: Any, *others: Any) -> Any:
@@ -100,17 +102,17 @@ def lstm(
     """The hidden states of all steps, and the last state.
 
     Args:
-        plain: The same by other means, for derivatives of the derivatives.
+        plain: The same function by XLA's operators, for derivatives of the derivatives.
         input: ``(T, N, features)``, in single precision.
-        state: The first hidden state and memory, ``(N, H)`` each.
+        state: The initial hidden state and memory, ``(N, H)`` each.
         by_input: The input's weights, ``(4 * H, features)``.
-        by_hidden: The hidden state's, ``(4 * H, H)``.
+        by_hidden: The hidden state's weights, ``(4 * H, H)``.
         bias: ``(4 * H,)`` or ``None``.
-        is_reverse: Begin with the last step.
-        batch_first: Whether ``input`` is an array ``(N, T, features)`` that was turned round.
+        is_reverse: Start with the last step.
+        batch_first: Whether ``input`` is the transpose of an array ``(N, T, features)``.
     """
     bias = jnp.zeros(by_hidden.shape[:1], input.dtype) if bias is None else bias
-    # Over several devices a call is divided along its first dimension.
+    # Over several devices a call is partitioned along its first dimension.
     how = _How(plain, batch_first or jax.device_count() > 1, is_reverse)
     outputs, *last = _lstm(how.turned(input), *state, by_input, by_hidden, bias, how, False)
     return how.turned(outputs), tuple(last)
@@ -121,7 +123,7 @@ def _lstm(
     input: Any, hidden: Any, memory: Any, by_input: Any, by_hidden: Any, bias: Any, how: _How,
     keeps: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Outputs, the last hidden states and memories, and what the gradient needs if it is kept."""
+    """Outputs, the last hidden states and memories, and the residuals for the gradient if kept."""
     arrays = input, hidden, memory, by_input, by_hidden, bias
     outputs, last, *kept = _run(how, keeps)(*arrays)
     results = outputs, how.end(outputs), last
@@ -136,7 +138,7 @@ def _moved(how: _How, keeps: bool, primals: Any, tangents: Any) -> Any:
     moved = _derivative(how, tangents[0] is not None)(fixed, tangents)
     if not keeps:
         return results[:3], moved
-    # Nobody asks how the others move: of what is fixed the map looks at the primals only.
+    # The residuals' tangents are never used.
     return results, (*moved, *map(jnp.zeros_like, kept))
 
 
@@ -145,7 +147,7 @@ _lstm.defjvp(_moved, symbolic_zeros=True)
 
 @functools.cache
 def _run(how: _How, keeps: bool) -> Callable[..., Any]:
-    """Outputs, the last memory, and if asked for, gates and memories of all steps."""
+    """Outputs, the last memory, and if requested, gates and memories of all steps."""
 
     @_over_samples(how, whole=(3, 4, 5))
     def run(input: Any, hidden: Any, memory: Any, *weights: Any) -> Any:
@@ -159,9 +161,9 @@ def _run(how: _How, keeps: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _pull(how: _How, wants_input: bool) -> Callable[..., Any]:
-    """The cotangents of pre-activations, and of biases, first states and inputs.
+    """The cotangents of pre-activations, biases, initial states and inputs.
 
-    Those of biases are ``(N, 4 * H)``, not yet summed over samples.
+    The cotangents of biases are ``(N, 4 * H)``, not yet summed over samples.
     """
 
     @_over_samples(how, whole=(6, 7))
@@ -173,7 +175,7 @@ def _pull(how: _How, wants_input: bool) -> Callable[..., Any]:
         biases = gates.shape[1 - how.time], gates.shape[2]
         shapes = gates.shape, biases, hidden.shape, memory.shape, inputs
         given = outputs, hidden, memory, gates, memories, first_memory, by_input, by_hidden
-        # The cotangents are written over the gates, whose memory is at hand.
+        # The cotangents overwrite the gates, whose memory is available.
         return how.call("lstm_gradient", shapes, *given, whole=(6, 7), aliases=((3, 0),))
 
     return pull
@@ -212,10 +214,10 @@ def _weights(how: _How) -> Callable[..., Any]:
 def _over_samples(
     how: _How, whole: tuple[int, ...]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a batch be more samples of one call, or of weights, a call for each.
+    """Fold a batch into the samples of one call, or, for batched weights, call once for each.
 
     Args:
-        how: How arrays with steps lie; all of three dimensions are.
+        how: The layout of arrays with steps, which are those of three dimensions.
         whole: The positions of the weights.
     """
     place = 0 if how.samples_first else 1
@@ -257,7 +259,7 @@ def _over_samples(
 
 
 def _one_by_one(function: Callable[..., Any], are_batched: Any, arrays: Any) -> Any:
-    """A batch of a function's results, by a loop."""
+    """A batch of a function's results, in a loop."""
     places = [place for place, is_one in enumerate(are_batched) if is_one]
 
     def call(members: Any) -> Any:

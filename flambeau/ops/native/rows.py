@@ -17,13 +17,13 @@ from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
 
-# XLA's loops take part of what is before and behind them, which is more for few elements.
+# XLA fuses its loops with neighbouring operations, which saves more for few elements.
 _FEWEST_ELEMENTS = 1 << 14
 _SHORTEST_ROW = 16
 
 
 def takes(array: Any, dim: int, name: str = "softmax") -> bool:
-    """Whether the kernel of this name computes its function of this array's rows along ``dim``."""
+    """Whether the kernel of this name supports the rows of this array along ``dim``."""
     return (
         has_kernel(name, array)
         and array.dtype == jnp.float32
@@ -100,12 +100,12 @@ Plain = Callable[..., Any]
 
 
 class _Normalization(NamedTuple):
-    """A kernel of an array, a weight and a bias; another one gives their gradients.
+    """A kernel of an array, a weight and a bias, with another one for its gradients.
 
     Attributes:
-        name: The kernel's. The other one's ends with ``_gradients``.
-        plain: The same by other means.
-        settings: The names and values that both take behind the arrays.
+        name: The kernel's name. The other's ends with ``_gradients``.
+        plain: The same function by XLA's operators.
+        settings: The names and values that both take after the arrays.
     """
 
     name: str
@@ -126,7 +126,7 @@ def standardize(plain: Plain, rows: Any, weight: Any, bias: Any, eps: float) -> 
     """Each row of ``(N, D)`` with mean 0 and variance 1, scaled and shifted.
 
     Args:
-        plain: The same by other means, for derivatives of the derivatives.
+        plain: The same function by XLA's operators, for derivatives of the derivatives.
         rows: In single precision.
         weight: ``(D,)`` or ``None``.
         bias: ``(D,)`` or ``None``.
@@ -142,11 +142,11 @@ def standardize_groups(
     """Each group of channels of ``(N, C, L)`` with mean 0 and variance 1, scaled and shifted.
 
     Args:
-        plain: The same by other means, for derivatives of the derivatives.
+        plain: The same function by XLA's operators, for derivatives of the derivatives.
         channels: In single precision.
         weight: ``(C,)`` or ``None``.
         bias: ``(C,)`` or ``None``.
-        groups: How many groups the channels are split into.
+        groups: The number of groups of channels.
         eps: Added to the variance.
     """
     settings = (("groups", groups), ("epsilon", float(eps)))
@@ -188,7 +188,7 @@ def _derivative(normalization: _Normalization) -> LinearMap:
 
 @functools.cache
 def _batched(normalization: _Normalization) -> Callable[..., Any]:
-    """The kernel; where only the array has a batch, it has more rows or samples."""
+    """The kernel; a batch of the array alone becomes more rows or samples."""
 
     @custom_vmap
     def once(array: Any, weight: Any, bias: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Operators of layers, for `nn.functional`, in the forms that XLA is fast at."""
+"""Operators of layers, for `nn.functional`, in forms that are fast under XLA."""

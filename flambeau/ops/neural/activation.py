@@ -1,6 +1,6 @@
 """Activation functions: elementwise, with PyTorch's derivatives at the kinks.
 
-Slopes and thresholds are static, since they are constants of a model: each value is its own
+Slopes and thresholds are static, since they are constants of a model: each value has its own
 program, and costs nothing per call.
 """
 
@@ -12,18 +12,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core import dtype as dtypes
-from flambeau.core import errors
-from flambeau.core.kinds import Array, Number
-from flambeau.core.op import op
-from flambeau.ops.checks import (
+from flambeau.core.kernels.kinds import Array, Number
+from flambeau.core.operators.op import op
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support import errors
+from flambeau.ops.common.checks import (
     needs_floating,
     needs_inexact,
     needs_ordered,
     needs_real_number,
     wrap_dims,
 )
-from flambeau.ops.derivatives import where_chosen, with_derivatives, without_derivative
+from flambeau.ops.common.derivatives import where_chosen, with_derivatives, without_derivative
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -52,7 +52,7 @@ def relu6(input: Array) -> Array:
 
 @op
 def not_differentiated(input: Array, subject: str) -> Array:
-    """``input`` as it is; a gradient of it is refused, and the message says of ``subject``."""
+    """``input`` unchanged; its gradient is refused, with a message about ``subject``."""
     return without_derivative(subject, input, input)
 
 
@@ -67,7 +67,7 @@ def _clamped(input: Array, low: float, high: float) -> Array:
     return _between(input, bottom, top)
 
 
-# At NaN gradients pass in these functions: PyTorch's do there in all but its vectorized loops.
+# At NaN these functions pass gradients, as PyTorch's do except in its vectorized loops.
 @with_derivatives(
     lambda tangent, result, value, low, high: where_chosen(
         ~((value <= low) | (value >= high)), tangent
@@ -113,7 +113,7 @@ def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
 
 
 def _elu_slope(value: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    # From the exponential rather than from the result, which is -alpha to rounding far below 0.
+    # By the exponential rather than the result, which rounds to -alpha far below 0.
     negative = value <= 0
     below = jnp.exp(input_scale * jnp.where(negative, value, 0))
     return jnp.where(negative, scale * alpha * input_scale * below, scale)
@@ -284,7 +284,7 @@ def tanhshrink(input: Array) -> Array:
 
 @op(widen=True)
 def softshrink(input: Array, lambd: float = 0.5) -> Array:
-    """``x`` moved towards 0 by ``lambd``, and 0 where that would cross it.
+    """``x`` shrunk towards 0 by ``lambd``, and 0 within ``lambd`` of 0.
 
     Raises:
         RuntimeError: ``lambd`` is negative, infinite or NaN.
@@ -342,7 +342,7 @@ def prelu(input: Array, weight: Array) -> Array:
     else:
         weight = weight.reshape(())
     positive = input > 0
-    # The branch not taken must stay finite, or its gradient is NaN.
+    # The other branch must stay finite, or its gradient is NaN.
     slope = jnp.where(positive, jnp.ones_like(weight), weight)
     return jnp.where(positive, input, slope * jnp.where(positive, jnp.zeros_like(input), input))
 

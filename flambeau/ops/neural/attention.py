@@ -1,9 +1,9 @@
-"""Scaled dot-product attention, in memory that grows with the length and not with its square.
+"""Scaled dot-product attention, in memory linear in the length.
 
-On GPUs of NVIDIA's, cuDNN computes it in half precision where it can.
+On NVIDIA GPUs cuDNN computes it in half precision if possible.
 
 Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762. Long sequences are
-worked off in blocks of queries, each computed again for the gradient, after Rabe and Staats,
+computed in blocks of queries, each recomputed for the gradient, after Rabe and Staats,
 Self-attention Does Not Need O(n^2) Memory, https://arxiv.org/abs/2112.05682.
 """
 
@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.kinds import Array
-from flambeau.core.modes import modes
-from flambeau.core.op import op
-from flambeau.ops import loops
-from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.core.devices.compiler import has_unknown_size
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.ops.common import loops
+from flambeau.ops.common.checks import needs_floating, same_dtype
 from flambeau.ops.native import attention as native
 from flambeau.ops.neural import fused_attention
 from flambeau.ops.neural.softmax import moved_weights
 
 __all__: list[str] = []
 
-# Beyond this many scores (16 MB in float32), blocks are faster too: they stay in the cache.
+# Above this many scores (16 MB in float32), blocks are faster too: they stay in the cache.
 _SCORES_AT_ONCE = 2**22
 _SCORES_IN_BLOCK = 2**19
 
@@ -48,7 +48,7 @@ def scaled_dot_product_attention(
 
     Args:
         dropout_mask: ``(..., Hq, L, S)``, true where a weight is kept.
-        dropout_p: The probability with which weights were dropped.
+        dropout_p: The dropout probability of the mask.
     """
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
@@ -61,11 +61,11 @@ def attention(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_mask: Any, dropout_p: float,
     is_causal: bool, scale: Any = None,
 ) -> Any:  # fmt: skip
-    """`scaled_dot_product_attention` on arrays that are known to match."""
+    """`scaled_dot_product_attention` on arrays that were checked."""
     if scale is None:
         scale = 1.0 / math.sqrt(max(query.shape[-1], 1))
     batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    # Of half precisions XLA has products on a CPU only where both have the same batch.
+    # XLA has CPU products of half precision only for operands with the same batch.
     query, key, value = (
         jnp.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (query, key, value)
     )
@@ -86,15 +86,15 @@ def _plain(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: 
 
 
 def _by_size(query: Any, key: Any, value: Any, masks: Masks, scale: Any) -> Any:
-    """All scores at once, or one block of queries after the other where there are many."""
+    """All scores at once, or one block of queries after the other for many scores."""
     count = math.prod(query.shape[:-1]) * key.shape[-2]
-    if modes.sizes_vary or count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
+    if has_unknown_size((query, key)) or count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
         return _attend(query, key, value, masks, scale, 0)
     return _attend_in_blocks(query, key, value, masks, scale, count)
 
 
 class Masks(NamedTuple):
-    """Which keys each query sees, and which weights dropout keeps."""
+    """The keys that each query attends to, and the weights that dropout keeps."""
 
     seen: Any
     is_causal: bool
@@ -102,7 +102,7 @@ class Masks(NamedTuple):
     dropout_p: float
 
     def apply(self, scores: Any, first: Any) -> Any:
-        """The scores of queries from position ``first`` on, minus infinity for hidden keys."""
+        """The scores of queries from position ``first`` on, minus infinity for masked keys."""
         if self.is_causal:
             queries, keys = scores.shape[-2:]
             visible = jnp.arange(keys) <= first + jnp.arange(queries)[:, None]
@@ -114,7 +114,7 @@ class Masks(NamedTuple):
         return scores + self.seen.astype(scores.dtype)
 
     def drop(self, weights: Any) -> Any:
-        """The weights that are kept, scaled up, and zeros."""
+        """The kept weights, scaled up, and zeros."""
         if self.kept is None:
             return weights
         factor = 0.0 if self.dropout_p == 1 else 1.0 / (1.0 - self.dropout_p)
@@ -179,7 +179,7 @@ def _attend(query: Any, key: Any, value: Any, masks: Masks, scale: Any, first: A
 
 @jax.custom_jvp
 def softmax_of_scores(scores: Any) -> Any:
-    """The softmax over the last dimension, zeros where every score is minus infinity."""
+    """The softmax over the last dimension, zeros if every score is minus infinity."""
     greatest = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
     greatest = jnp.where(jnp.isneginf(greatest), jnp.zeros_like(greatest), greatest)
     exponentials = jnp.exp(scores - greatest)
@@ -202,7 +202,7 @@ def _attend_in_blocks(
     blocks = -(-length // size)
 
     def cut(array: Any) -> Any:
-        """Blocks of queries as a leading dimension; ``None`` where all blocks share the array."""
+        """Blocks of queries as a leading dimension; ``None`` if all blocks share the array."""
         if array is None or array.ndim < 2 or array.shape[-2] == 1:
             return None
         padding = [(0, 0)] * array.ndim

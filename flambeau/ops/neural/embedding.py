@@ -1,4 +1,4 @@
-"""Rows of a table chosen by indices."""
+"""Lookup of rows by indices."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.core.single_precision import single
-from flambeau.ops.derivatives import moved, where_chosen, with_derivatives
-from flambeau.ops.placement import inside, nan_unless
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.kernels.single_precision import single
+from flambeau.core.operators.op import op
+from flambeau.ops.common.derivatives import moved, where_chosen, with_derivatives
+from flambeau.ops.indices.placement import inside, nan_unless
 
 __all__: list[str] = []
 
 
 def check_indices(name: str, indices: Any) -> None:
-    """Check that indices are integers of the usual sizes."""
+    """Check that indices are int64 or int32."""
     if indices.dtype not in (jnp.int32, jnp.int64):
         raise RuntimeError(f"{name}(): indices must be int64 or int32, got {indices.dtype}")
 
 
 @with_derivatives(lambda tangent, result, array, scale: tangent * scale, None)
 def scale_gradient(array: Any, scale: Any) -> Any:
-    """``array`` itself, whose gradient is multiplied by ``scale``."""
+    """``array`` itself, with its gradient multiplied by ``scale``."""
     return array
 
 
 @with_derivatives(lambda tangent, result, array, taking: where_chosen(taking, tangent), None)
 def _with_gradient_where(array: Any, taking: Any) -> Any:
-    """``array`` itself, whose gradient is 0 where it takes none."""
+    """``array`` itself, with its gradient set to 0 where masked."""
     return array
 
 
@@ -65,7 +65,7 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None,
 
 @op(differentiable=False)
 def embedding_renorm(input: Array, weight: Array, max_norm: float, norm_type: float) -> Array:
-    """``weight`` with the rows that ``input`` names scaled down to the norm ``max_norm``."""
+    """``weight`` with the rows at ``input`` scaled down to the norm ``max_norm``."""
     check_indices("embedding", input)
     if weight.ndim != 2:
         raise RuntimeError(f"embedding(): weight must be 2-d, got shape {list(weight.shape)}")
@@ -128,11 +128,11 @@ def embedding_bag(
 
 
 def _greatest(rows: Any, counted: Any, bag_of: Any, bags: int) -> Any:
-    """The greatest numbers of each bag; the gradient of each goes to the first that is equal."""
+    """The maxima of each bag; the gradient of each goes to the first equal element."""
     values = jnp.where(counted, jax.lax.stop_gradient(rows), -jnp.inf)
     greatest = jax.ops.segment_max(values, bag_of, bags)[bag_of]
     equal = (values == greatest) | (jnp.isnan(values) & jnp.isnan(greatest))
-    # Read from its place, so that the rows that are not chosen take no part in the gradient.
+    # Read by position, so that rows that were not chosen get no gradient.
     places = jnp.where(equal & counted, jnp.arange(len(rows))[:, None], len(rows))
     first = jax.ops.segment_min(places, bag_of, bags)
     return jnp.take_along_axis(rows, first, axis=0, mode="fill")
@@ -148,7 +148,7 @@ def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any
 
 
 def _are_bags(offsets: Any, count: int) -> Any:
-    """Whether offsets begin with 0, never fall, and end within ``count`` rows."""
+    """Whether offsets begin with 0, never decrease, and end within ``count`` rows."""
     if not offsets.size:
         return True
     return (offsets[0] == 0) & jnp.all(jnp.diff(offsets) >= 0) & (offsets[-1] <= count)

@@ -1,4 +1,4 @@
-"""Attention by cuDNN, in one kernel that never writes the scores to memory."""
+"""Attention by cuDNN, in one kernel that never stores the scores."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import cuda_capability
+from flambeau.core.devices.compiler import cuda_capability, is_portable
 
 __all__: list[str] = []
 
 _LEAST_CAPABILITY = (8, 0)
 _LARGEST_HEAD = 128
 
-#: Whether programs that are traced in this context may call it; see `flambeau.nn.attention`.
+#: Whether programs traced in this context may call it; see `flambeau.nn.attention`.
 enabled: Any = jax.make_user_context(True)
 
 
 def takes(query: Any, key: Any, value: Any, mask: Any, kept: Any, is_causal: bool) -> bool:
-    """Whether `or_else` has another way than that which it is given.
+    """Whether `or_else` can use cuDNN for these arguments.
 
     Args:
-        query: ``(..., H, L, E)``, as ``key`` and ``value``.
+        query: ``(..., H, L, E)``, like ``key`` and ``value``.
         key: As for attention.
         value: As for attention.
-        mask: Which keys are seen; numbers to add to scores are not for cuDNN.
-        kept: Which weights dropout keeps, if there is dropout.
-        is_causal: A query sees the keys up to its own position.
+        mask: The keys that queries attend to; cuDNN does not support additive masks.
+        kept: The weights that dropout keeps, if there is dropout.
+        is_causal: A query attends to the keys up to its own position.
     """
+    if is_portable():
+        return False
     half = query.dtype in (jnp.float16, jnp.bfloat16) and query.size > 0 and key.size > 0
     head = query.shape[-1] == value.shape[-1] <= _LARGEST_HEAD and query.shape[-1] % 8 == 0
-    # Of lengths that are odd, cuDNN has no gradients with a mask.
+    # For odd lengths, cuDNN has no gradients with a mask.
     lengths = query.shape[-2], key.shape[-2]
     seen = mask is None or (mask.dtype == jnp.bool_ and not any(each % 2 for each in lengths))
     seen = seen and (not is_causal or lengths[0] == lengths[1])
@@ -45,16 +47,16 @@ def takes(query: Any, key: Any, value: Any, mask: Any, kept: Any, is_causal: boo
 def or_else(
     plain: Any, query: Any, key: Any, value: Any, mask: Any, scale: Any, is_causal: bool
 ) -> Any:
-    """Attention by cuDNN where the program is for a GPU of NVIDIA's, otherwise ``plain()``.
+    """Attention by cuDNN if the program is for an NVIDIA GPU, otherwise ``plain()``.
 
     Args:
-        plain: Attention of ``(query, key, value, mask)`` by other means.
+        plain: Attention of ``(query, key, value, mask)`` by XLA's operators.
         query: ``(..., H, L, E)``; all three have one batch.
         key: ``(..., H, S, E)``.
         value: ``(..., H, S, E)``.
-        mask: Broadcasts to ``(..., H, L, S)``: true where a query sees a key.
+        mask: Broadcasts to ``(..., H, L, S)``: true where a query attends to a key.
         scale: The factor of the scores.
-        is_causal: A query sees the keys up to its own position.
+        is_causal: A query attends to the keys up to its own position.
     """
     by_cudnn = functools.partial(_by_cudnn, scale=scale, is_causal=is_causal)
     return lax.platform_dependent(query, key, value, mask, cuda=by_cudnn, default=plain)
@@ -62,7 +64,7 @@ def or_else(
 
 def _by_cudnn(query: Any, key: Any, value: Any, mask: Any, *, scale: Any, is_causal: bool) -> Any:
     if not isinstance(scale, float):
-        # cuDNN's scale belongs to the program, and this one may change from call to call.
+        # cuDNN's scale is a constant of the program, but this one may change from call to call.
         query, scale = (query * scale).astype(query.dtype), 1.0
     batch = query.shape[:-2]
 
@@ -81,6 +83,6 @@ def _by_cudnn(query: Any, key: Any, value: Any, mask: Any, *, scale: Any, is_cau
     )
     found = jnp.moveaxis(found, 2, 1)
     if mask is not None:
-        # A query that sees nothing would get the mean of all values.
+        # A query without keys would get the mean of all values.
         found = jnp.where(jnp.any(mask, -1, keepdims=True), found, jnp.zeros_like(found))
     return found.reshape(*batch, *found.shape[-2:])

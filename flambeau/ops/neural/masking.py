@@ -1,4 +1,4 @@
-"""Dropout, with a mask that has been drawn."""
+"""Dropout with a given mask."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
 
 __all__: list[str] = []
 
-# The negative of the value that SELU saturates at: Klambauer et al., https://arxiv.org/abs/1706.02515
+# The negative of SELU's saturation value: Klambauer et al., https://arxiv.org/abs/1706.02515
 _SELU_FLOOR = 1.7580993408473766
 
 
@@ -25,16 +25,16 @@ def _check_result_type(name: str, input: Any) -> None:
 
 @op(node="MulBackward0", linear=True)
 def keep_scaled(input: Array, mask: Array, p: float) -> Array:
-    """The elements that ``mask`` keeps divided by ``1 - p``, zeros elsewhere."""
+    """The elements kept by ``mask`` divided by ``1 - p``, zeros elsewhere."""
     _check_result_type("dropout", input)
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
-    # A product rather than a choice, so that a NaN shows even where it is dropped.
+    # A product rather than a select, so that NaN propagates even if it is dropped.
     return input * jnp.where(mask, scale, 0.0).astype(input.dtype)
 
 
 @op(node="AddBackward0", linear=True)
 def keep_self_normalizing(input: Array, mask: Array, p: float) -> Array:
-    """The elements that ``mask`` keeps, SELU's floor elsewhere, at unchanged mean and variance."""
+    """The elements kept by ``mask``, SELU's floor elsewhere, with unchanged mean and variance."""
     _check_result_type("alpha_dropout", input)
     if p == 1:
         return input * 0

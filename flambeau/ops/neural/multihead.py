@@ -1,4 +1,4 @@
-"""Multi-head attention whole: projections, heads, masks, weights, in one operator.
+"""Multi-head attention in one operator: projections, heads, masks and weights.
 
 Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762
 """
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.core.single_precision import spread
-from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.kernels.single_precision import spread
+from flambeau.core.operators.op import op
+from flambeau.ops.common.checks import needs_floating, same_dtype
 from flambeau.ops.neural.attention import attention, softmax_of_scores
 
 __all__: list[str] = []
@@ -29,7 +29,7 @@ class Projections(NamedTuple):
     v_weight: Any
 
     def apply(self, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
-        """Queries, keys and values; ``None`` for a key or value that is the one before it."""
+        """Queries, keys and values; ``None`` for a key or value that equals the one before it."""
         size = query.shape[-1]
         if self.in_weight is not None and key is None and value is None:
             q, k, v = jnp.split(_affine(query, self.in_weight, self.in_bias), 3, -1)
@@ -77,7 +77,7 @@ def multi_head_attention(
     need_weights: bool,
     average_attn_weights: bool,
 ) -> Array:
-    """Attention of several heads, each on its share of the features.
+    """Multi-head attention, each head on a share of the features.
 
     Args:
         query: ``(L, N, E)``.
@@ -88,22 +88,22 @@ def multi_head_attention(
         q_proj_weight: ``(E, E)``.
         k_proj_weight: ``(E, kdim)``.
         v_proj_weight: ``(E, vdim)``.
-        bias_k: ``(1, 1, E)``, one more key.
-        bias_v: ``(1, 1, E)``, one more value.
+        bias_k: ``(1, 1, E)``, an extra key.
+        bias_v: ``(1, 1, E)``, an extra value.
         out_proj_weight: ``(E, E)``.
         out_proj_bias: ``(E,)``.
-        static_k: ``(N * num_heads, S, E / num_heads)``, in place of the keys.
-        static_v: Of the same shape, in place of the values.
-        key_padding_mask: ``(N, S)``: true where a key is hidden, or a number to add.
-        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is hidden from a query,
-            or a number to add.
+        static_k: ``(N * num_heads, S, E / num_heads)``, used instead of the keys.
+        static_v: Of the same shape, used instead of the values.
+        key_padding_mask: ``(N, S)``: true where a key is masked, or numbers to add.
+        attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: true where a key is masked for a query,
+            or numbers to add.
         dropout_mask: ``(N * num_heads, L, S')``, true where a weight is kept.
-        dropout_p: The probability with which weights were dropped.
-        num_heads: How many heads.
-        add_zero_attn: Add one more key and value of zeros.
-        is_causal: A query sees the keys up to its own position; without masks.
-        need_weights: Give the attention weights too.
-        average_attn_weights: Give their mean over the heads.
+        dropout_p: The dropout probability of the mask.
+        num_heads: The number of heads.
+        add_zero_attn: Add an extra key and value of zeros.
+        is_causal: A query attends to the keys up to its own position; without masks.
+        need_weights: Return the attention weights too.
+        average_attn_weights: Return their mean over the heads.
 
     Returns:
         ``(L, N, E)``, and with ``need_weights`` the weights: ``(N, L, S')``, or
@@ -184,7 +184,7 @@ def _added_scores(
 def _as_scores(mask: Any, count: int, dtype: Any) -> Any:
     if mask.dtype == jnp.bool_:
         mask = jnp.where(mask, -jnp.inf, 0.0)
-    # Keys that were added behind the given ones are seen by all.
+    # Keys appended to the given ones are never masked.
     behind = [(0, 0)] * (mask.ndim - 1) + [(0, count - mask.shape[-1])]
     return jnp.pad(mask.astype(dtype), behind)
 

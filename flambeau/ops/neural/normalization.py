@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core import errors
-from flambeau.core.casting import cast
-from flambeau.core.kinds import LISTED, SIZES, Array, Number
-from flambeau.core.op import op
-from flambeau.ops.checks import floating, needs_floating, needs_inexact, wrap_dims
-from flambeau.ops.derivatives import magnitude
+from flambeau.core.kernels.casting import cast
+from flambeau.core.kernels.kinds import LISTED, SIZES, Array, Number
+from flambeau.core.operators.op import op
+from flambeau.core.support import errors
+from flambeau.ops.common.checks import floating, needs_floating, needs_inexact, wrap_dims
+from flambeau.ops.common.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 from flambeau.ops.native import channels as native_channels
 from flambeau.ops.native import rows as native
@@ -36,12 +36,12 @@ Listed: TypeAlias = Annotated[tuple[int, ...] | list[int], LISTED]
 
 
 def _widened(input: Any) -> Any:
-    """``input`` in a precision that sums of squares can be taken in."""
+    """``input`` in a precision that is sufficient for sums of squares."""
     return input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
 
 
 def _check_precisions(name: str, input: Any, **given: Any) -> None:
-    """Fail unless all are of one dtype, or a half precision goes with float32."""
+    """Fail unless all have one dtype, or half precision is combined with float32."""
     for argument, each in given.items():
         if each is None or each.dtype == input.dtype:
             continue
@@ -94,7 +94,7 @@ def batch_norm(
         mean, variance = running_mean.astype(wide.dtype), running_var.astype(wide.dtype)
         return _by_moments(wide, mean, variance, weight, bias, eps).astype(input.dtype)
     if not input.size:
-        # An empty batch says nothing about its statistics.
+        # An empty batch has no statistics.
         output = input
         return output if running_mean is None else (output, running_mean, running_var)
     channels = wide.reshape(*input.shape[:2], math.prod(input.shape[2:]))
@@ -242,7 +242,7 @@ def rms_norm(
         input: ``(*, *normalized_shape)``.
         normalized_shape: The sizes of the trailing dimensions to normalize over.
         weight: Of ``normalized_shape``.
-        eps: By default the machine epsilon of the precision computed in.
+        eps: By default the machine epsilon of the precision of the computation.
 
     Raises:
         ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
@@ -271,7 +271,7 @@ def group_norm(
 
     Args:
         input: ``(N, C, ...)``.
-        num_groups: How many groups the channels are split into.
+        num_groups: The number of groups of channels.
         weight: ``(C,)``.
         bias: ``(C,)``.
         eps: Added to the variance.
@@ -331,7 +331,7 @@ def instance_norm(
 ) -> Array:
     """Each channel of each sample with mean 0 and variance 1, and the new running statistics.
 
-    See `batch_norm`; the running statistics take the mean over the samples.
+    See `batch_norm`; the running statistics are updated with the mean over the samples.
 
     Raises:
         RuntimeError: Sizes or dtypes do not match.
@@ -405,5 +405,5 @@ def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) 
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         raise RuntimeError(f"normalize() takes floating point tensors, got {input.dtype}")
     norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
-    # Where the bound counts, nothing comes back through the norm, from a NaN either.
+    # Where the bound is used, no gradient flows through the norm, not even from a NaN.
     return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

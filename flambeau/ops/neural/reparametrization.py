@@ -10,22 +10,22 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.ops import loops
-from flambeau.ops.checks import wrap_dims
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.ops.common import loops
+from flambeau.ops.common.checks import wrap_dims
 
 __all__: list[str] = []
 
 
 @op(widen=True)
 def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
-    """The norm of ``v`` over all dimensions but one, which are kept with size 1.
+    """The norm of ``v`` over all dimensions except one, which are kept with size 1.
 
     Args:
         v: Any shape.
         pow: The order of the norm.
-        dim: The dimension that is left; -1 for none, which gives a 0-d tensor.
+        dim: The dimension that is not reduced; -1 for none, which gives a 0-d tensor.
 
     Raises:
         IndexError: There is no such dimension.
@@ -35,7 +35,7 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
 
 @op(widen=True, node="WeightNormInterfaceBackward0")
 def weight_norm(v: Array, g: Array, dim: int) -> Array:
-    """``v * g / norm``, the norm being that of `norm_except_dim`."""
+    """``v * g / norm``, with the norm of `norm_except_dim`."""
     return v * (g / _norm_except(v, 2, dim))
 
 
@@ -52,7 +52,7 @@ def _norm_except(v: Any, order: int, dim: int) -> Any:
 
 
 def _as_matrix(weight: Any, dim: int) -> Any:
-    """The weight with ``dim`` as its rows and all else as its columns."""
+    """The weight as a matrix, with ``dim`` as its rows and all others as its columns."""
     return jnp.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1)
 
 
@@ -64,16 +64,16 @@ def _normalized(vector: Any, eps: float) -> Any:
 def power_iterations(
     weight: Array, u: Array, v: Array, count: int, dim: int, eps: float, left_first: bool
 ) -> Array:
-    """Better estimates of the singular vectors of the greatest singular value.
+    """Improved estimates of the singular vectors of the greatest singular value.
 
     Args:
-        weight: A weight of which ``dim`` counts as rows and all else as columns.
+        weight: A weight, as a matrix with ``dim`` as rows and all others as columns.
         u: ``(rows,)``, the present estimate of the left vector.
-        v: ``(columns,)``, that of the right vector.
-        count: How many times to multiply by the matrix.
+        v: ``(columns,)``, the present estimate of the right vector.
+        count: The number of iterations.
         dim: See ``weight``.
         eps: The least norm to divide by.
-        left_first: Whether to begin with u.
+        left_first: Whether to start with u.
     """
     matrix = _as_matrix(weight, dim)
 
@@ -93,13 +93,13 @@ def power_iterations(
 
 @op(widen=True, node="DivBackward0")
 def divided_by_sigma(weight: Array, u: Array, v: Array, dim: int) -> Array:
-    """The weight divided by its greatest singular value, as its singular vectors give it."""
+    """The weight divided by its greatest singular value, as computed from its singular vectors."""
     return weight / jnp.vdot(u, _as_matrix(weight, dim) @ v)
 
 
 @op(differentiable=False)
 def right_vector(weight: Array, u: Array, sigma: Array, dim: int) -> Array:
-    """The right singular vector that goes with the left one, scaled so that the value is sigma.
+    """The right singular vector for the left one, scaled so that the value is sigma.
 
     It is the least-squares solution of ``W v = u``.
     """

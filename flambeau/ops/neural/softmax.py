@@ -1,4 +1,4 @@
-"""Exponentials that are summed over a dimension: softmax, log-softmax, logsumexp."""
+"""Exponentials summed over a dimension: softmax, log-softmax, logsumexp."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.ops.checks import Dims, cast_first, category, needs_floating, wrap_dim, wrap_dims
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import op
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
+from flambeau.ops.common.checks import (
+    Dims,
+    cast_first,
+    category,
+    needs_floating,
+    wrap_dim,
+    wrap_dims,
+)
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native import rows as native
 
@@ -71,7 +78,7 @@ def moved_weights(weights: Any, moved: Any, dim: int) -> Any:
     Args:
         weights: The results.
         moved: The tangent of the exponents.
-        dim: Along which the weights sum to one.
+        dim: The dimension along which the weights sum to one.
     """
     return _jacobian(dim)((weights,), (moved,))[0]
 
@@ -129,6 +136,6 @@ def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
         raise NotImplementedError(
             f"logsumexp() is not implemented for {from_numpy_dtype(input.dtype).name}"
         )
-    # Of no elements the sum is 0 and its logarithm minus infinity.
+    # Without elements the sum is 0 and its logarithm minus infinity.
     total = jax.scipy.special.logsumexp(wide, dims, keepdims=keepdim)
     return total.astype(input.dtype)

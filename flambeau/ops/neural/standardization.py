@@ -1,9 +1,9 @@
-"""Mean 0 and variance 1 over features or groups of channels, with tangents by hand.
+"""Normalization over features or groups of channels, with hand-written tangents.
 
-On a CPU their time is that of going over the arrays, and more so where an array is written. JAX's
-own derivatives sum seven arrays that are made for it. Here the summands are computed on the way,
-or by blocks that stay in the cache: the statistics go over the input twice, the sums of the
-gradient once over the input and the cotangent, and besides only the results are written.
+On a CPU the time is that of passes over the arrays, especially of writes. JAX's own derivatives sum
+seven intermediate arrays. Here the summands are computed on the fly, or in blocks that stay in the
+cache: the statistics take two passes over the input, the sums of the gradient one pass over the
+input and the cotangent, and only the results are written.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.compiler import cores
-from flambeau.ops import loops
+from flambeau.core.devices.compiler import cores
+from flambeau.ops.common import loops
+from flambeau.ops.common.derivatives import with_derivatives
 from flambeau.ops.cpu_forms.fused_sum import fused_row_sums
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
-from flambeau.ops.derivatives import with_derivatives
 
-# How many elements of rows are summed at a time, and from how many of them on where there are
-# several cores, of which the loop over blocks uses one.
+# The number of elements of rows that are summed at a time, and the number above which several cores
+# use blocks, since the loop over blocks uses one core.
 _BLOCK = 1 << 15
 _LEAST_FOR_SEVERAL_CORES = 1 << 20
 
@@ -34,7 +34,7 @@ def inverse_deviation(variance: Any, eps: Any) -> Any:
 
 
 @with_derivatives(
-    # Factor by factor: the inverse of the third power of a deviation above 1e12 would be 0.
+    # Factor by factor: the inverse third power of a deviation above 1e12 would be 0.
     lambda tangent, result, square: -0.5 * (tangent * result * result * result)
 )
 def _reciprocal_root(square: Any) -> Any:
@@ -83,7 +83,7 @@ def _standardized_rows_jvp(eps: float, primals: Any, tangents: Any) -> Any:
 
 
 def _shifted_rows(fixed: Any, linear: Any) -> Any:
-    """The tangent of normalized rows, from those of deviation, mean, weight and bias."""
+    """The tangent of normalized rows, from the tangents of deviation, mean, weight and bias."""
     rows, mean, scale, weight = fixed
     by_deviation, by_mean, d_weight, d_bias = linear
     slope, offset = _affine(by_deviation, weight, d_weight), _affine(by_mean, weight, d_bias)
@@ -107,12 +107,12 @@ def _sums_of_rows(fixed: Any, cotangents: Any) -> Any:
 
 
 def _sums_of_block(weight: Any, rows: Any, mean: Any, scale: Any, cotangent: Any) -> Any:
-    """The sums that rows have each, and those that they have together.
+    """The sums within each row, and the sums over the rows.
 
-    They are products with vectors, which take less time than sums in a loop over blocks.
+    They are matrix-vector products, which are faster than sums in a loop over blocks.
     """
     product = cotangent * ((rows - mean) * scale)
-    ones = np.ones(len(rows), rows.dtype)
+    ones = lax.full((rows.shape[0],), 1, rows.dtype)
     by_row = (_dot(product, weight)[:, None], _dot(cotangent, weight)[:, None])
     return by_row, (_dot(ones, product), _dot(ones, cotangent))
 
@@ -124,12 +124,13 @@ def _by_blocks(compute: Any, length: int, *arrays: Any) -> Any:
     """``compute(*arrays)`` on a block of rows at a time.
 
     Args:
-        compute: Takes arrays; gives values of each of their rows, and values to sum over the rows.
-        length: How many rows at a time.
+        compute: A function of arrays that returns values for each row, and values to sum over the
+            rows.
+        length: The number of rows in a block.
         arrays: With the same number of rows.
     """
-    blocks, rest = divmod(len(arrays[0]), length)
-    # Rows that are spread over devices would have to be gathered, block by block.
+    blocks, rest = divmod(arrays[0].shape[0], length)
+    # Rows that are sharded over devices would have to be gathered, block by block.
     if blocks < 2 or jax.device_count() > 1:
         return compute(*arrays)
 
@@ -158,7 +159,7 @@ def standardized_groups(channels: Any, weight: Any, bias: Any, groups: int, eps:
         channels: ``(N, C, L)``.
         weight: ``(C,)`` or ``None``.
         bias: ``(C,)`` or ``None``.
-        groups: How many groups the channels are split into.
+        groups: The number of groups of channels.
         eps: Added to the variance.
     """
     mean, scale = _group_statistics(channels, groups, eps)
@@ -212,7 +213,7 @@ def _standardized_groups_jvp(groups: int, eps: float, primals: Any, tangents: An
 
 
 def _shifted_channels(fixed: Any, linear: Any) -> Any:
-    """The tangent of channels with a slope and an offset for each."""
+    """The tangent of channels, from a slope and an offset for each."""
     channels, mean = fixed
     slope, offset = linear
     return ((channels - mean) * slope + offset,)

@@ -1,4 +1,4 @@
-"""Helpers of the rules for operators on Selections: arguments by name, agreement, results."""
+"""Helpers of the rules for operators on Selections: named arguments, matching masks, results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.trees import members_of
 from flambeau.ops.selections.selection import Selection
 
 __all__: list[str] = []
@@ -18,7 +18,7 @@ Rule = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 def by_name(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call by the names of the parameters, defaults filled in."""
+    """The arguments of a call by parameter name, with defaults filled in."""
     declared = getattr(func, "op", None)
     if declared is not None:
         return dict(zip(declared.names, declared.bind(args, kwargs), strict=True))
@@ -29,18 +29,14 @@ def by_name(
 
 def selections_in(values: Iterable[Any]) -> Iterator[Selection]:
     """The Selections among ``values`` and in the lists among them."""
-    for each in values:
-        if isinstance(each, Selection):
-            yield each
-        elif isinstance(each, list | tuple):
-            yield from selections_in(each)
+    return (each for each in members_of(values) if isinstance(each, Selection))
 
 
 def agreeing(name: str, values: Iterable[Any]) -> Selection:
-    """The first Selection among ``values``, once it is sure that all were made by one mask.
+    """The first Selection among ``values``, after a check that all have the same mask.
 
     Raises:
-        TracedValueError: Two were not, as far as the program shows.
+        TracedValueError: Two have different masks, as far as the program shows.
     """
     first, *others = selections_in(values)
     for each in others:
@@ -54,7 +50,7 @@ def agreeing(name: str, values: Iterable[Any]) -> Selection:
 
 
 def refuse_length_of_other(name: str, selection: Selection, shape: Any) -> NoReturn:
-    """Fail where a tensor of a known length meets a Selection, which may have another."""
+    """Fail if a tensor of known length is combined with a Selection, whose length may differ."""
     selection.refuse(
         f"{name}() meets a selection and a tensor of shape {list(shape)}, which may differ in "
         "length",
@@ -63,7 +59,7 @@ def refuse_length_of_other(name: str, selection: Selection, shape: Any) -> NoRet
 
 
 def only(name: str, given: dict[str, Any], argument: str = "input") -> Selection:
-    """The Selection that is the argument ``argument``, once it is sure that no other one is.
+    """The Selection that is the argument ``argument``, after a check that it is the only one.
 
     Raises:
         TracedValueError: Another argument is a Selection.
@@ -75,15 +71,5 @@ def only(name: str, given: dict[str, Any], argument: str = "input") -> Selection
 
 
 def refuse_operator(name: str, selection: Selection) -> NoReturn:
-    """Fail, since an operator has no form for tensors whose length is not known."""
+    """Fail, since an operator has no form for tensors of unknown length."""
     selection.refuse(f"{name}() cannot compute with a selection in this way")
-
-
-def mapped(function: Callable[[Tensor], Any], result: Any) -> Any:
-    """``result`` with ``function`` applied to each tensor in it."""
-    if isinstance(result, Tensor):
-        return function(result)
-    if isinstance(result, list | tuple):
-        found = [mapped(function, each) for each in result]
-        return type(result)(*found) if hasattr(result, "_fields") else type(result)(found)
-    return result

@@ -1,4 +1,4 @@
-"""Operators that treat every lane by itself."""
+"""Operators that treat every lane separately."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.promotion import result_type
-from flambeau.core.tensor import Tensor
-from flambeau.ops.selection import where
-from flambeau.ops.selections.calls import agreeing, mapped, refuse_length_of_other
+from flambeau.core.kernels.promotion import result_type
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trees import map_tensors
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.selections.calls import agreeing, refuse_length_of_other
 from flambeau.ops.selections.selection import Selection, broadcastable
 
 __all__: list[str] = []
@@ -39,11 +40,11 @@ def elementwise(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
     if name.endswith("_"):
         return _in_place(func, args, *entered)
     result = func(*entered[0], **entered[1])
-    return mapped(lambda lanes: first.like(lanes, lanes.ndim - first.depth), result)
+    return map_tensors(lambda lanes: first.like(lanes, lanes.ndim - first.depth), result)
 
 
 def converted(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `to`, which asks another tensor for its dtype and device only."""
+    """The rule of `to`, which reads only the dtype and device of another tensor."""
     source, *others = [each.lanes if isinstance(each, Selection) else each for each in args]
     found = func(source, *others, **kwargs)
     return args[0].like(found) if isinstance(args[0], Selection) else found
@@ -62,18 +63,18 @@ def _in_place(
 def broadcast(
     name: str, selection: Selection, value: Tensor, common: Any = None, depth: int | None = None
 ) -> Tensor:
-    """A tensor that is the same for every lane, so that only selected lanes send gradients back.
+    """A tensor that is the same for every lane; only selected lanes send gradients back.
 
     Args:
         name: The operator, for messages.
-        selection: Whose lanes.
-        value: A tensor that has no dimension where the lanes are, or one of size 1.
-        common: The dtype of the result: that of a 0-d tensor counts for less in type promotion,
-            and among lanes it is 0-d no more.
-        depth: Where the lanes are, if not as in ``selection``.
+        selection: The Selection with the lanes.
+        value: A tensor without a dimension for the lanes, or with size 1 there.
+        common: The dtype of the result: a 0-d tensor has a lower priority in type promotion, but is
+            no longer 0-d among lanes.
+        depth: The dimension of the lanes, if not that of ``selection``.
 
     Raises:
-        TracedValueError: It has as many elements as something else.
+        TracedValueError: It has as many elements as another dimension.
     """
     depth = selection.depth if depth is None else depth
     if value.ndim >= depth and value.shape[-depth] != 1:

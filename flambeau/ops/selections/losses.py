@@ -1,11 +1,11 @@
-"""Losses of selected predictions: each lane's loss, and then the sum or mean of selected ones."""
+"""Losses of selected predictions: the loss of each lane, and the sum or mean over lanes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.ops.selections.calls import agreeing, by_name, refuse_length_of_other, refuse_operator
 from flambeau.ops.selections.elementwise import elementwise
 from flambeau.ops.selections.reductions import mean_of_all
@@ -13,7 +13,7 @@ from flambeau.ops.selections.selection import Selection, entered
 
 __all__: list[str] = []
 
-# The mean of these is divided by the sum of the weights, if there are any.
+# The mean of these losses is divided by the sum of the weights, if there are any.
 _WEIGHTED = {"mse_loss", "l1_loss", "huber_loss"}
 
 
@@ -41,7 +41,7 @@ def _reduced(losses: Selection, reduction: str) -> Any:
 
 
 def row_loss(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of losses that give one number for each row of a batch, the rows being lanes."""
+    """The rule of losses with one number for each row of a batch, whose rows are lanes."""
     name = func.__name__
     given = by_name(func, args, kwargs)
     first = agreeing(name, given.values())
@@ -60,7 +60,7 @@ def row_loss(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def classes(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `cross_entropy` and `nll_loss`, to which unselected lanes are ignored targets."""
+    """The rule of `cross_entropy` and `nll_loss`: unselected lanes become ignored targets."""
     name = func.__name__
     given = by_name(func, args, kwargs)
     input, target = given["input"], given["target"]
@@ -90,7 +90,7 @@ def _of_probabilities(func: Callable[..., Any], given: dict[str, Any]) -> Any:
     losses = input.like(func(**lanes))
     if given["reduction"] != "mean":
         return _reduced(losses, given["reduction"])
-    # The mean is over samples, which is what the losses are in each lane too.
+    # The mean is over samples, and so are the losses in each lane.
     total = losses.filled(0).sum()
     samples = losses.lanes[:1].numel()
     return total / (losses.count() * samples)

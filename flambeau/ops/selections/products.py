@@ -1,7 +1,7 @@
-"""Products, and layers that compute each row with parameters that all rows share.
+"""Products, and layers whose parameters are shared by all rows.
 
-These mix lanes, if only in the gradients of the parameters: 0 goes into unselected lanes, and
-cotangents come back from selected ones only.
+These mix lanes, at least in the gradients of the parameters: unselected lanes are set to 0, and
+only selected lanes send cotangents back.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.ops.selections.calls import (
     Rule,
     agreeing,
@@ -27,8 +27,8 @@ def shared(deepest: Callable[[dict[str, Any]], int], batch: bool = False) -> Rul
     """The rule of an operator on ``input`` whose other arguments are the same for each row.
 
     Args:
-        deepest: How many of the last dimensions a row has, from the arguments.
-        batch: The rows lie along the first dimension only, and there is one.
+        deepest: The number of trailing dimensions of a row, from the arguments.
+        batch: The rows are along the first dimension, which must exist.
     """
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,7 +54,7 @@ def matmul(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     name = func.__name__
     left, right = by_name(func, args, kwargs).values()
     first = agreeing(name, (left, right))
-    # A vector is a row on the left and a column on the right.
+    # A vector is a row if on the left, and a column if on the right.
     is_inner_left = isinstance(left, Selection) and left.depth == 1
     is_inner_right = isinstance(right, Selection) and right.depth == min(right.ndim, 2)
     if is_inner_left and is_inner_right:
@@ -67,7 +67,7 @@ def matmul(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return _batches(func, left, right)
     arrays = [each.filled(0) if isinstance(each, Selection) else each for each in (left, right)]
     result = func(*arrays)
-    # A vector on the other side takes a dimension away that is not the hidden one.
+    # A vector on the other side removes a dimension other than the hidden one.
     vector = right if first is left else left
     depth = first.depth - (vector.ndim == 1)
     _check_batch(name, first, vector)
@@ -75,14 +75,14 @@ def matmul(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _check_batch(name: str, selection: Selection, other: Tensor) -> None:
-    """Fail if a batch of a known length meets one of lanes."""
+    """Fail if a batch of known length is combined with one of lanes."""
     depth = selection.depth
     if depth > 2 and other.ndim >= depth and other.shape[-depth] != 1:
         refuse_length_of_other(name, selection, other.shape)
 
 
 def _batches(func: Callable[..., Any], left: Selection, right: Selection) -> Selection:
-    """Products of matrices that lie in the same lanes."""
+    """Products of matrices in the same lanes."""
     if left.depth < 3 or left.depth != right.depth:
         refuse_operator(func.__name__, left)
     result = func(left.lanes, right.lanes)

@@ -1,4 +1,4 @@
-"""Operators that run along dimensions: over the lanes, or beside them in each lane."""
+"""Operators along dimensions: over the lanes, or within each lane."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.dtype import FLOATING, dtype, iinfo
-from flambeau.core.kinds import Array
-from flambeau.core.op import op
-from flambeau.core.single_precision import single
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import Dims, wrap_dims
-from flambeau.ops.extremum import dimension_or_other, nanmedian
-from flambeau.ops.reduction import averaged, mean_and_variance, root, spread_arguments
-from flambeau.ops.selection import where
-from flambeau.ops.selections.calls import Rule, agreeing, by_name, mapped, only, refuse_operator
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.kernels.single_precision import single
+from flambeau.core.operators.op import op
+from flambeau.core.support.dtype import FLOATING, dtype, iinfo
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trees import map_tensors
+from flambeau.ops.common.checks import Dims, wrap_dims
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.reductions.extremum import dimension_or_other, nanmedian
+from flambeau.ops.reductions.reduction import averaged, mean_and_variance, root, spread_arguments
+from flambeau.ops.selections.calls import Rule, agreeing, by_name, only, refuse_operator
 from flambeau.ops.selections.elementwise import elementwise
 from flambeau.ops.selections.selection import Selection, entered
 
@@ -44,33 +45,32 @@ def _bound(kind: dtype, least: bool) -> Any:
     return float("-inf" if least else "inf")
 
 
-# Beside the lanes
+# Within the lanes
 
 
 def beside(
     func: Callable[..., Any], given: dict[str, Any], selection: Selection, dropped: Any = ()
 ) -> Any:
-    """Compute in each lane, where none of the dimensions is the hidden one.
+    """Compute within each lane, if none of the dimensions is the hidden one.
 
     Args:
         func: The operator.
-        given: Its arguments, the Selection among them.
-        selection: That Selection.
+        given: Its arguments, including the Selection.
+        selection: The Selection.
         dropped: The dimensions that the result lacks, counted from the front.
     """
     hidden = selection.hidden - sum(dim < selection.hidden for dim in dropped)
     lanes = {
         key: each.lanes if isinstance(each, Selection) else each for key, each in given.items()
     }
-    return mapped(lambda result: selection.like(result, hidden), func(**lanes))
+    return map_tensors(lambda result: selection.like(result, hidden), func(**lanes))
 
 
 def along(neutral: Any = None, dim: Any = -1) -> Rule:
     """The rule of an operator along one dimension that keeps the shape, such as `cumsum`.
 
     Args:
-        neutral: The value for unselected lanes if it runs over the lanes; if ``None``, it
-            cannot.
+        neutral: The value for unselected lanes if it runs over the lanes; ``None`` if it cannot.
         dim: Its default dimension, if the operator has no such parameter.
     """
 
@@ -85,17 +85,17 @@ def along(neutral: Any = None, dim: Any = -1) -> Rule:
         if neutral is None:
             refuse_operator(func.__name__, selection)
         given["input"] = selection.filled(neutral)
-        # It mixes lanes, so their cotangents must be those of selected ones only.
+        # It mixes lanes, so only selected lanes may send cotangents back.
         return entered(func(**given), selection.mask, selection.hidden, selection.line)
 
     return rule
 
 
 def compared(dim: int) -> Rule:
-    """The rule of an operator that compares two tensors along one dimension, which it drops.
+    """The rule of an operator that compares two tensors along one dimension, which is dropped.
 
     Args:
-        dim: That dimension, if the operator has no such parameter.
+        dim: The dimension, if the operator has no such parameter.
     """
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -118,7 +118,7 @@ def reducing(neutral: Any) -> Rule:
     """The rule of a reduction.
 
     Args:
-        neutral: The value of an element that changes nothing; or a function of the dtype.
+        neutral: The neutral element, or a function of the dtype.
     """
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -140,7 +140,7 @@ def _reduced(
 
 
 def flags(neutral: bool) -> Rule:
-    """The rule of `all` and `any`, which over no dimensions, ``()``, leave all there are."""
+    """The rule of `all` and `any`; with no dimensions, ``()``, all are kept."""
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = by_name(func, args, kwargs)
@@ -152,7 +152,7 @@ def flags(neutral: bool) -> Rule:
 
 
 def norm(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of vector norms: 0 adds nothing to those of orders that are not negative."""
+    """The rule of vector norms: 0 is neutral for orders that are not negative."""
     given = by_name(func, args, kwargs)
     argument = next(iter(given))
     order, dims = given.get("p", given.get("ord")), given["dim"]
@@ -171,7 +171,7 @@ def _mean(input: Array, mask: Array, dim: Dims, keepdim: bool, dtype: Any) -> Ar
 
 
 def mean(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `mean`; NaN where nothing is selected."""
+    """The rule of `mean`; NaN if nothing is selected."""
     given = by_name(func, args, kwargs)
     selection = only("mean", given)
     dims = wrap_dims(given["dim"], selection.ndim, "mean")
@@ -211,7 +211,7 @@ def variance(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     if selection.hidden not in dims:
         hidden = selection.hidden - (0 if keepdim else sum(d < selection.hidden for d in dims))
         found = func(selection.lanes, dims, correction=correction, keepdim=keepdim)
-        return mapped(lambda lanes: selection.like(lanes, hidden), found)
+        return map_tensors(lambda lanes: selection.like(lanes, hidden), found)
     compute = _deviation if name.startswith("std") else _variance
     found = compute(selection.lanes, selection.broadcastable_mask(), dims, correction, keepdim)
     return found if name.endswith("_mean") else found[0]
@@ -221,7 +221,7 @@ def variance(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def extreme(neutral: Callable[[dtype], Any]) -> Rule:
-    """The rule of `max` and `min`; NaN, or the least integer, where nothing is selected."""
+    """The rule of `max` and `min`; NaN, or the least integer, if nothing is selected."""
     whole = reducing(neutral)
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -258,14 +258,14 @@ def bounds(neutral: Callable[[dtype], Any]) -> Rule:
 
 
 def _or_nothing(selection: Selection, result: Tensor) -> Tensor:
-    """``result``, or NaN where nothing is selected, which is an error where that can be seen."""
+    """``result``, or NaN if nothing is selected, which is an error if it is known."""
     if not result.is_floating_point():
         return result
     return where(selection.mask.any(), result, float("nan"))
 
 
 def position(neutral: Callable[[dtype], Any]) -> Rule:
-    """The rule of `argmax` and `argmin`, whose results count the selected lanes only."""
+    """The rule of `argmax` and `argmin`, whose results count only selected lanes."""
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = by_name(func, args, kwargs)
@@ -279,12 +279,12 @@ def position(neutral: Callable[[dtype], Any]) -> Rule:
 
 
 def _rank(selection: Selection) -> Tensor:
-    """The number of selected lanes before each; 0 too before the first."""
+    """The number of selected lanes before each; 0 before the first."""
     return (selection.mask.cumsum(0) - 1).clamp(min=0)
 
 
 def without_nan(ignoring: Callable[..., Any]) -> Rule:
-    """The rule of an order statistic, from the operator ``ignoring`` that leaves NaN out."""
+    """The rule of an order statistic, by the operator ``ignoring`` that skips NaN."""
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = by_name(func, args, kwargs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.ops.extremum import nanmedian
-from flambeau.ops.quantile import nanquantile
+from flambeau.ops.reductions.extremum import nanmedian
+from flambeau.ops.reductions.quantile import nanquantile
 from flambeau.ops.selections import losses, products, reductions, shapes, subscripts
 from flambeau.ops.selections.calls import Rule, refuse_operator, selections_in
 from flambeau.ops.selections.elementwise import converted, elementwise
@@ -27,7 +27,7 @@ __all__: list[str] = []
 
 _INFINITY = float("inf")
 
-# Each lane by itself, in place too. What they are given besides is broadcast.
+# Each lane separately, also in place. Other operands are broadcast.
 _ELEMENTWISE = """
 add addcdiv addcmul div floor_divide fmod gcd lcm lerp mul neg positive reciprocal remainder rsub
 square sub
@@ -69,7 +69,7 @@ triplet_margin_loss
 # Of images.
 _POOLS = "avg_pool2d max_pool2d adaptive_avg_pool2d"
 
-# Operators that read known properties only.
+# Operators that read only known properties.
 _QUESTIONS = """
 is_floating_point is_complex is_signed element_size get_device is_conj is_neg
 new_tensor new_zeros new_ones new_full new_empty
@@ -158,10 +158,10 @@ RULES: dict[str, Rule] = {
 
 
 def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute ``func`` where Selections are among its arguments.
+    """Compute ``func`` with Selections among its arguments.
 
     Raises:
-        TracedValueError: It has no form for them.
+        TracedValueError: The operator has no rule.
     """
     name = func.__name__
     rule = RULES.get(name)

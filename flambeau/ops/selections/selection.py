@@ -1,16 +1,16 @@
-"""A Selection: what ``x[mask]`` is while a program is being compiled, and its length unknown.
+"""A Selection: the result of ``x[mask]`` in a compiled program, with unknown length.
 
-XLA's shapes are fixed, so the elements stay where they are, in *lanes*, beside the mask that says
-which lanes count. Operators compute all lanes; what leaves the lanes (a sum, a loss, a write) is
-computed from the selected ones. Two rules keep every value and every gradient as in eager mode:
+XLA's shapes are fixed, so the elements stay in their *lanes*, together with the mask of selected
+lanes. Operators compute all lanes; results outside the lanes (a sum, a loss, a write) are computed
+from the selected ones. Two rules make every value and every gradient equal to eager mode:
 
-- what *enters* lanes passes through a ``where``, so no gradient of an unselected lane gets out,
-  not even the NaN that zero times infinity is;
-- what *leaves* them passes through a ``where`` too, which puts a neutral element (0 for a sum) into
-  the unselected lanes and sends zeros back to them.
+- values that *enter* lanes pass through a ``where``, so unselected lanes send no gradient back, not
+  even the NaN of zero times infinity;
+- values that *leave* lanes pass through a ``where`` too, which puts a neutral element (0 for a sum)
+  into the unselected lanes and sends zeros back to them.
 
-In between, operators that treat each lane by itself need nothing. `flambeau.ops.selections.rules`
-says of each operator how it treats lanes; an operator that is not listed there is refused.
+In between, operators that treat each lane separately need nothing. `flambeau.ops.selections.rules`
+lists how each operator treats lanes; an operator that is not listed is refused.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.attributes import WithoutFields
-from flambeau.core.jax_core import computes_the_same
-from flambeau.core.modes import modes
-from flambeau.core.tensor import Size, Tensor
-from flambeau.core.trace import AskedCountError
-from flambeau.ops.ranges import arange
-from flambeau.ops.selection import where
+from flambeau.core.support.higher import higher
+from flambeau.core.support.jax_core import computes_the_same
+from flambeau.core.support.modes import modes
+from flambeau.core.values.attributes import WithoutFields
+from flambeau.core.values.tensor import Size, Tensor
+from flambeau.core.values.trace import AskedCountError
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.factories.ranges import arange
 
 __all__: list[str] = []
 
@@ -41,15 +41,15 @@ _KEEP_THE_SHAPE = (
 
 
 class Selection(WithoutFields, Tensor):
-    """Some lanes of a tensor, in order; see the module.
+    """Some lanes of a tensor, in order; see the module docstring.
 
     Attributes:
         lanes: A plain tensor with every lane.
-        mask: Which lanes count, a vector of bools.
-        hidden: The dimension of ``lanes`` that the lanes lie along, and whose length is unknown.
-        line: The user's line that made it.
-        coordinate: For the indices that `nonzero` gives: the array of its mask, and the dimension
-            of the mask that these are the indices of.
+        mask: The mask of selected lanes, a vector of bools.
+        hidden: The dimension of ``lanes`` along which the lanes lie, with unknown length.
+        line: The user's line that created it.
+        coordinate: For the result of `nonzero`: the array of its mask, and the dimension of the
+            mask that the indices belong to.
     """
 
     lanes: Tensor
@@ -58,7 +58,7 @@ class Selection(WithoutFields, Tensor):
     line: str
     coordinate: tuple[Any, int] | None
 
-    # A trace is told of attributes that tensors from outside get, and no Selection is from outside.
+    # A trace is notified of attributes set on tensors from outside; no Selection is from outside.
     if not TYPE_CHECKING:
         __setattr__ = object.__setattr__
 
@@ -67,7 +67,7 @@ class Selection(WithoutFields, Tensor):
         """The lanes of ``lanes`` where ``mask`` is true.
 
         Raises:
-            TracedValueError: ``lanes`` have been selected from as a whole.
+            TracedValueError: ``lanes`` is a Selection itself.
         """
         if isinstance(lanes, Selection):
             lanes.refuse("the elements of a selection are looked for")
@@ -83,11 +83,11 @@ class Selection(WithoutFields, Tensor):
 
     @property
     def depth(self) -> int:
-        """The hidden dimension counted from the last, as broadcasting does: 1 is the last."""
+        """The hidden dimension counted from the last, as for broadcasting: 1 is the last."""
         return self.lanes.ndim - self.hidden
 
     def is_as_long_as(self, other: Selection) -> bool:
-        """Whether both were selected by one mask, as far as the program shows."""
+        """Whether both were selected by the same mask, as far as the program shows."""
         return computes_the_same(self.mask._read(), other.mask._read())
 
     def count(self) -> Tensor:
@@ -99,23 +99,21 @@ class Selection(WithoutFields, Tensor):
         return broadcastable(self.mask, self.depth)
 
     def filled(self, neutral: Any) -> Tensor:
-        """The lanes with ``neutral`` in the place of those that do not count."""
+        """The lanes with unselected ones replaced by ``neutral``."""
         return where(self.broadcastable_mask(), self.lanes, neutral)
 
     @classmethod
     def __torch_function__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Let the rule of ``func`` compute it on lanes."""
-        # The rules are made of operators, of which some make Selections.
-        rules = import_module("flambeau.ops.selections.rules")
-        return rules.run(func, args, kwargs or {})
+        """Compute ``func`` on lanes by its rule."""
+        return higher("flambeau.ops.selections.rules.run")(func, args, kwargs or {})
 
     # Known facts
 
     @property
     def shape(self) -> Size:
-        """The size of every dimension; that of the hidden one can only be passed on."""
+        """The size of every dimension; the hidden one's can only be passed on."""
         sizes: list[Any] = list(self.lanes.shape)
         sizes[self.hidden] = HiddenLength(self)
         return Size(sizes)
@@ -136,7 +134,7 @@ class Selection(WithoutFields, Tensor):
     ndimension = dim
 
     def numel(self) -> int:
-        """Fail: the number of elements is not known."""
+        """Raise an error: the number of elements is unknown."""
         self.refuse_length()
 
     nelement = numel
@@ -158,7 +156,7 @@ class Selection(WithoutFields, Tensor):
 
     @property
     def is_meta(self) -> bool:
-        """Always false: the meta device has no masks to select by."""
+        """Always false: the meta device has no masks to select with."""
         return False
 
     @property
@@ -192,11 +190,11 @@ class Selection(WithoutFields, Tensor):
         sizes = ["?" if i == self.hidden else str(n) for i, n in enumerate(self.lanes.shape)]
         return f"tensor(..., size=({', '.join(sizes)}), dtype={self.dtype})"
 
-    # Unknown facts
+    # Unknown properties
 
     @property
     def _cell(self) -> Any:  # type: ignore[override]
-        # Code that reads the Cell takes the tensor for one whose elements are all there.
+        # Code that reads the Cell expects a tensor with all of its elements.
         self.refuse(
             "a selection is returned, kept or given to an operator that needs to know its shape",
             "return and compute with flambeau.where(mask, x, 0), which keeps the shape, and the "
@@ -206,14 +204,14 @@ class Selection(WithoutFields, Tensor):
     _view = _cell  # type: ignore[assignment]
 
     def refuse_length(self) -> NoReturn:
-        """Fail where the length is asked for."""
+        """Fail if the length is requested."""
         self.refuse(
             "the number of its elements is asked for in Python",
             "count with mask.sum(), which is a tensor",
         )
 
     def refuse(self, fact: str, instead: str | None = None) -> NoReturn:
-        """Fail, naming the line that made the selection.
+        """Fail, naming the line that created the selection.
 
         Args:
             fact: The impossible operation.
@@ -233,7 +231,7 @@ class Selection(WithoutFields, Tensor):
 
 
 class HiddenLength:
-    """The length of a Selection as `shape` gives it: equal to itself, and no number."""
+    """The length of a Selection in `shape`: equal to itself, but no number."""
 
     def __init__(self, of: Selection) -> None:
         self.of = of
@@ -265,7 +263,7 @@ def broadcastable(mask: Tensor, depth: int) -> Tensor:
 
 
 def is_selected_by(index: Any) -> bool:
-    """Whether reading by an index array gives a `Selection`: a mask that only a trace knows."""
+    """Whether reading by an index array gives a `Selection`: a mask known only to a trace."""
     return modes.trace is not None and isinstance(index, Tracer) and index.dtype == np.bool_
 
 
@@ -285,7 +283,7 @@ def select(source: Tensor, dim: int, mask: Any) -> Selection:
 
 
 def entered(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
-    """A Selection of lanes that are other tensors' too: gradients come back from selected ones."""
+    """A Selection of lanes of shared tensors: only selected lanes send gradients back."""
     harmless = 1 if lanes.is_floating_point() or lanes.is_complex() else 0
     fill = False if lanes.dtype.name == "bool" else harmless
     inside = where(broadcastable(mask, lanes.ndim - hidden), lanes, fill)

@@ -1,4 +1,4 @@
-"""Other shapes of Selections: dimensions moved, split, merged and joined."""
+"""Reshaping Selections: dimensions moved, split, merged and concatenated."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.dtype import bool as boolean
-from flambeau.ops.checks import wrap_dim
-from flambeau.ops.creation import ones
+from flambeau.core.support.dtype import bool as boolean
+from flambeau.core.values.trees import map_tensors
+from flambeau.ops.common.checks import wrap_dim
+from flambeau.ops.factories.creation import ones
 from flambeau.ops.selections.calls import (
     agreeing,
     by_name,
-    mapped,
     only,
     refuse_length_of_other,
     refuse_operator,
@@ -24,12 +24,12 @@ __all__: list[str] = []
 
 
 def moving(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of operators that move dimensions or insert some: the hidden one is looked for."""
+    """The rule of operators that move or insert dimensions: finds the hidden one."""
     selection = agreeing(func.__name__, (*args, *kwargs.values()))
     rest = args[1:] if args else ()
     if args and args[0] is not selection:
         refuse_operator(func.__name__, selection)
-    # Sizes that tell the dimensions apart, on a tensor without elements.
+    # Distinct sizes identify the dimensions, on a tensor without elements.
     probe = ones(*range(2, selection.ndim + 2), device="meta")
     size = selection.hidden + 2
     hidden = list(func(probe, *rest, **kwargs).shape).index(size)
@@ -37,7 +37,7 @@ def moving(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `flip`, which turns the mask round with the lanes."""
+    """The rule of `flip`, which flips the mask together with the lanes."""
     selection = args[0]
     sizes = kwargs.get("dims", args[1:])
     listed = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes
@@ -48,7 +48,7 @@ def flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def squeeze(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `squeeze`, which must say which dimensions, since the length may be 1."""
+    """The rule of `squeeze`, which needs explicit dimensions, since the length may be 1."""
     given = by_name(func, args, kwargs)
     selection = only("squeeze", given)
     dims = given["dim"]
@@ -74,7 +74,7 @@ def parts(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
         refuse_operator(func.__name__, selection)
     drops = func.__name__ in ("select", "unbind") and dim < selection.hidden
     given[argument] = selection.lanes
-    return mapped(lambda part: selection.like(part, selection.hidden - drops), func(**given))
+    return map_tensors(lambda part: selection.like(part, selection.hidden - drops), func(**given))
 
 
 # Sizes
@@ -103,7 +103,7 @@ def _reshaped(name: str, selection: Selection, sizes: list[Any]) -> Selection:
     left, right = sizes[:place], sizes[place + 1 :]
     if isinstance(sizes[place], HiddenLength):
         left, right = _completed(left, before), _completed(right, behind)
-    # A dimension without a size of its own, next to the hidden one, is merged with it.
+    # A dimension without a size, next to the hidden one, is merged with it.
     kept_before = _as_large(left, before)
     kept_behind = _as_large(right[::-1], behind[::-1])
     if kept_before is None or kept_behind is None:
@@ -116,13 +116,13 @@ def _reshaped(name: str, selection: Selection, sizes: list[Any]) -> Selection:
 
 
 def _completed(sizes: list[Any], of: list[int]) -> list[Any]:
-    """``sizes`` with the -1 among them replaced, as many elements as ``of`` has."""
+    """``sizes`` with a -1 replaced, for as many elements as ``of`` has."""
     known = math.prod(size for size in sizes if size != -1)
     return [math.prod(of) // max(known, 1) if size == -1 else size for size in sizes]
 
 
 def _as_large(sizes: list[int], of: list[int]) -> int | None:
-    """The number of first dimensions of ``of`` that have as many elements as ``sizes``."""
+    """The number of leading dimensions of ``of`` that have as many elements as ``sizes``."""
     wanted = math.prod(sizes)
     counts = [n for n in range(len(of) + 1) if math.prod(of[:n]) == wanted]
     return max(counts, default=None)
@@ -131,7 +131,7 @@ def _as_large(sizes: list[int], of: list[int]) -> int | None:
 def _merged(
     selection: Selection, before: list[int], behind: list[int], left: list[int], right: list[int]
 ) -> Selection:
-    """The lanes merged with the dimensions directly before and behind, among the other sizes."""
+    """The lanes merged with the dimensions directly before and after, among the other sizes."""
     count = selection.mask.numel()
     times, each = math.prod(before), math.prod(behind)
     lanes = selection.lanes.reshape(*left, times * count * each, *right)
@@ -167,7 +167,7 @@ def expand(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _with_lanes(selection: Selection, sizes: Any, place: int) -> list[Any]:
-    """``sizes`` with the number of lanes in the place of the hidden length."""
+    """``sizes`` with the hidden length replaced by the number of lanes."""
     found = list(sizes)
     if isinstance(found[place], int) and found[place] != -1:
         refuse_length_of_other("expand", selection, found)
@@ -192,7 +192,7 @@ def expand_as(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def cat(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `cat`: along the hidden dimension masks are joined as the lanes are."""
+    """The rule of `cat`: along the hidden dimension masks are concatenated like the lanes."""
     given = by_name(func, args, kwargs)
     tensors = given["tensors"]
     first = next(each for each in tensors if isinstance(each, Selection))

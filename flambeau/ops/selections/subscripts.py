@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.jax_core import computes_the_same
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim
-from flambeau.ops.selection import where
+from flambeau.core.support.jax_core import computes_the_same
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dim
+from flambeau.ops.elementwise.selection import where
+from flambeau.ops.indices.subscript import is_mask, parse
 from flambeau.ops.selections.calls import (
     agreeing,
     by_name,
@@ -19,11 +20,10 @@ from flambeau.ops.selections.calls import (
 )
 from flambeau.ops.selections.elementwise import broadcast, elementwise
 from flambeau.ops.selections.selection import Selection, broadcastable, entered
-from flambeau.ops.subscript import is_mask, parse
 
 __all__: list[str] = []
 
-# Entries of a subscript that no view can show.
+# Entries of a subscript that are not views.
 _NO_VIEW = (Tensor, list, bool, np.ndarray)
 
 
@@ -48,8 +48,7 @@ def _entries(index: Any) -> list[Any]:
 
 
 def _with_masks(source: Tensor, entries: list[Any]) -> Any:
-    """``entries`` with the mask itself in the place of what `nonzero` has made of it, if that is
-    the only selection among them: reading by a mask moves no elements."""
+    """``entries`` with a sole result of `nonzero` replaced by its mask, which moves no elements."""
     at = [i for i, each in enumerate(entries) if isinstance(each, Selection)]
     found = [entries[i].coordinate for i in at]
     if None in found or at != list(range(at[0], at[0] + len(at))):
@@ -60,7 +59,7 @@ def _with_masks(source: Tensor, entries: list[Any]) -> Any:
     )
     if not is_whole or any(isinstance(each, Tensor) for each in _others(entries, at)):
         return None
-    # The mask must cover whole dimensions of their size.
+    # The mask must cover whole dimensions of its size.
     if any(each is ... for each in entries):
         return None
     first = sum(each is not None for each in entries[: at[0]])
@@ -82,7 +81,7 @@ def _gathered(source: Tensor, entries: list[Any]) -> Selection:
 
 
 def _plain(source: Tensor, entries: list[Any], fill: int) -> tuple[Any, ...]:
-    """``entries`` with lanes in the place of Selections, and ``fill`` where none is selected."""
+    """``entries`` with Selections replaced by lanes, and ``fill`` where unselected."""
     first = agreeing("__getitem__", entries)
     found = []
     for each in entries:
@@ -128,7 +127,7 @@ def _place(source: Tensor, plain: tuple[Any, ...], first: Selection) -> int:
 
 
 def _part(source: Selection, entries: list[Any]) -> Any:
-    """Some of the selected: by a mask of as many, or by slices and integers."""
+    """A part of the selected elements: by a mask of as many, or by slices and integers."""
     if len(entries) == 1 and isinstance(entries[0], Selection):
         return _refined(source, entries[0])
     if any(isinstance(each, _NO_VIEW) for each in entries):
@@ -144,13 +143,13 @@ def _part(source: Selection, entries: list[Any]) -> Any:
 
 
 def _spelled_out(source: Selection, entries: list[Any]) -> tuple[list[Any], int]:
-    """``entries`` with an entry for every dimension, and which of them is the hidden one's."""
+    """``entries`` with an entry for every dimension, and the index of the hidden one's."""
     used = sum(each is not None and each is not ... for each in entries)
     if used > source.ndim:
         raise IndexError(f"too many indices: {used} for a tensor with {source.ndim} dimensions")
     at = next((i for i, each in enumerate(entries) if each is ...), len(entries))
     rest = [slice(None)] * (source.ndim - used)
-    # A second ellipsis stands for nothing.
+    # A second ellipsis covers no dimensions.
     behind = [each for each in entries[at + 1 :] if each is not ...]
     entries = [*entries[:at], *rest, *behind]
     places = [i for i, each in enumerate(entries) if each is not None]
@@ -158,7 +157,7 @@ def _spelled_out(source: Selection, entries: list[Any]) -> tuple[list[Any], int]
 
 
 def _refined(source: Selection, index: Selection) -> Selection:
-    """Those of the selected where a mask of as many elements is true."""
+    """The selected elements where a mask of as many elements is true."""
     agreeing("__getitem__", (source, index))
     if index.ndim == source.ndim > 1 and index.lanes.shape == source.lanes.shape:
         return _refined(source.flatten(), index.flatten())  # type: ignore[arg-type]
@@ -169,7 +168,7 @@ def _refined(source: Selection, index: Selection) -> Selection:
 
 
 def _sliced(source: Selection, part: slice) -> Selection:
-    """The first selected lanes, or all from some on, or every n-th."""
+    """The first selected lanes, all from one on, or every n-th."""
     start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
     if start < 0 or (stop is not None and stop < 0) or step < 1:
         source.refuse("a slice of a selection counts from its end", "count from its beginning")
@@ -183,11 +182,11 @@ def _sliced(source: Selection, part: slice) -> Selection:
 
 
 def _nth(source: Selection, number: int) -> Tensor:
-    """One of the selected; out of range it reads NaN, as index tensors do in compiled programs."""
+    """One of the selected elements; out of range it reads NaN, as in compiled programs."""
     if number < 0:
         source.refuse("an element of a selection is counted from its end", "flip the mask before")
     found = source.mask & (source.mask.cumsum(0) == number + 1)
-    # Nothing is at the position behind the last.
+    # The position after the last holds nothing.
     lane = where(found.any(), found.int().argmax(), source.mask.numel())
     return source.lanes.select(source.hidden, 0) if source.mask.numel() == 0 else _at(source, lane)
 
@@ -237,7 +236,7 @@ def index_put(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _put(target: Tensor, entries: list[Any], value: Any, accumulate: bool) -> None:
-    """Write at selected indices; unselected lanes write past the end, that is nowhere."""
+    """Write at selected indices; unselected lanes write past the end, that is, nowhere."""
     first = agreeing("__setitem__", (*entries, value))
     if not any(isinstance(each, Selection) for each in entries):
         refuse_operator("index_put", first)
@@ -261,7 +260,7 @@ def _value(depth: int, first: Selection, value: Tensor) -> Tensor:
 
 
 def _spread(target: Tensor, entries: list[Any], value: Selection) -> None:
-    """Write selected values to where they were selected, by the same mask."""
+    """Write selected values to the elements selected by the same mask."""
     at = [i for i, each in enumerate(entries) if isinstance(each, _NO_VIEW)]
     indices = parse(tuple(target.shape), tuple(entries)).indices
     if len(at) != 1 or len(indices) != 1 or not is_mask(next(iter(indices.values()))):
@@ -287,7 +286,7 @@ def _spread(target: Tensor, entries: list[Any], value: Selection) -> None:
 
 
 def _overwrite_part(target: Selection, entries: list[Any], value: Any) -> None:
-    """Write to a Selection itself: at a mask of as many elements, or at slices beside the lanes."""
+    """Write to a Selection itself: at a mask of as many elements, or at slices within the lanes."""
     if len(entries) == 1 and isinstance(entries[0], Selection) and entries[0].ndim == target.ndim:
         agreeing("__setitem__", (target, entries[0]))
         if target.ndim > 1 and not isinstance(value, Tensor):
@@ -339,7 +338,7 @@ def _beside_lanes(func: Callable[..., Any], given: dict[str, Any]) -> Any:
 
 
 def lookup(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of operators that look up something for each selected element."""
+    """The rule of operators that look up a value for each selected element."""
     given = by_name(func, args, kwargs)
     # `take`, `isin`, and the others.
     argument = next(name for name in ("index", "elements", "input") if name in given)
@@ -396,7 +395,7 @@ def masked_fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def masked_scatter(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `masked_scatter` of elements picked by the same mask."""
+    """The rule of `masked_scatter` with elements selected by the same mask."""
     given = by_name(getattr(Tensor, func.__name__.rstrip("_")), args, kwargs)
     target, mask, source = given["input"], given["mask"], given["source"]
     first = agreeing(func.__name__, given.values())
@@ -408,7 +407,7 @@ def masked_scatter(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def counted(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `bincount`, which leaves out integers from ``minlength`` on."""
+    """The rule of `bincount`, which ignores integers from ``minlength`` on."""
     given = by_name(func, args, kwargs)
     input, weights, length = given["input"], given["weights"], given["minlength"]
     first = agreeing("bincount", (input, weights))
@@ -424,7 +423,7 @@ def counted(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def accumulate(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule of `index_add`, `index_fill`, `index_copy` and of `scatter_add` on vectors."""
     name = func.__name__
-    # The parameters are those of the function that is not in place.
+    # The parameters are those of the function without the underscore.
     given = by_name(getattr(Tensor, name.rstrip("_")), args, kwargs)
     first = agreeing(name, given.values())
     target, index = given.pop("input"), given["index"]

@@ -1,1 +1,1 @@
-"""Operators on signals: Fourier transforms, and the windows before them."""
+"""Operators on signals: Fourier transforms and window functions."""

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms, under the names and conventions of `torch.fft`.
 
-A transform over several dimensions has half of the frequencies along the last of them where its
-input is real. `norm` says which direction divides: ``"backward"`` (the default) the inverse
+A transform of real input over several dimensions has half of the frequencies along the last of
+them. `norm` chooses the direction that divides: ``"backward"`` (the default) divides the inverse
 transform by the number n of points, ``"forward"`` the other one by n, ``"ortho"`` both by sqrt(n).
 """
 
@@ -13,13 +13,13 @@ from typing import Annotated, Any, TypeAlias
 
 import jax.numpy as jnp
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.device import as_device
-from flambeau.core.kinds import SIZES, Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import wrap_dim
-from flambeau.ops.factory import checked_dtype, produce, wrap_new
+from flambeau.core.devices.device import as_device
+from flambeau.core.kernels.kinds import SIZES, Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.checks import wrap_dim
+from flambeau.ops.factories.factory import checked_dtype, produce, wrap_new
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
@@ -36,7 +36,7 @@ _LAST_TWO = (-2, -1)
 
 
 def _resized(input: Any, sizes: _Sizes, dims: _Sizes) -> Any:
-    """``input`` cut off, or padded with zeros, at the end of each dimension."""
+    """``input`` truncated, or padded with zeros, at the end of each dimension."""
     cut = [slice(None)] * input.ndim
     pad = [(0, 0)] * input.ndim
     for size, dim in zip(sizes, dims, strict=True):
@@ -46,7 +46,7 @@ def _resized(input: Any, sizes: _Sizes, dims: _Sizes) -> Any:
 
 
 def _along(input: Any, dims: _Sizes, norm: str, inverse: bool) -> Any:
-    """Complex transforms over dimensions, of which XLA takes at most three at once."""
+    """Complex transforms over dimensions; XLA supports at most three at once."""
     transform = jnp.fft.ifftn if inverse else jnp.fft.fftn
     for first in range(0, len(dims), 3):
         input = transform(input, axes=dims[first : first + 3], norm=norm)
@@ -81,11 +81,11 @@ def _complex_to_real(input: Array, sizes: _Sizes, dims: _Sizes, norm: str) -> Ar
 
 
 def _ready(name: str, input: Any, complex_allowed: bool = True) -> Tensor:
-    """``input`` with integers as floats.
+    """``input`` with integers converted to floats.
 
     Raises:
-        TypeError: It is no tensor.
-        RuntimeError: No transform takes its dtype.
+        TypeError: ``input`` is not a tensor.
+        RuntimeError: No transform supports its dtype.
     """
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): input must be a Tensor, got {type(input).__name__}")
@@ -113,7 +113,7 @@ def _one(name: str, input: Tensor, n: int | None, dim: int, half: bool = False) 
     Args:
         name: The function, for messages.
         input: The tensor to transform.
-        n: The number wanted.
+        n: The requested number of points.
         dim: The dimension.
         half: ``input`` has half of the frequencies of a real signal.
     """
@@ -136,7 +136,7 @@ def _positive(name: str, sizes: Sequence[int]) -> _Sizes:
 def _several(
     name: str, input: Tensor, s: Any, dim: Any, half: bool = False
 ) -> tuple[_Sizes, _Sizes]:
-    """The numbers of points and the dimensions of a transform along several, as `_one`."""
+    """The numbers of points and the dimensions of a transform along several; see `_one`."""
     if dim is not None:
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
         dims = tuple(wrap_dim(each, input.ndim, name) for each in dims)
@@ -168,9 +168,9 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     Args:
         input: A real or complex tensor.
-        n: The number of points: ``input`` is cut off or padded with zeros at its end.
+        n: The number of points: ``input`` is truncated or padded with zeros at its end.
         dim: The dimension.
-        norm: ``"backward"``: as it stands; ``"forward"``: divided by n; ``"ortho"``: by sqrt(n).
+        norm: ``"backward"``: undivided; ``"forward"``: divided by n; ``"ortho"``: by sqrt(n).
 
     Returns:
         Complex, with n elements along ``dim``.
@@ -192,7 +192,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
 @function
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `fft`; ``norm="backward"`` divides by n. Arguments as there."""
+    """The inverse of `fft`; ``norm="backward"`` divides by n. See `fft` for the arguments."""
     input, norm = _ready("ifft", input), _scaling("ifft", norm)
     sizes, dims = _one("ifft", input, n, dim)
     if input.is_complex():
@@ -202,7 +202,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @function
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
-    """The first ``n // 2 + 1`` frequencies of `fft` of a real tensor, which give the others."""
+    """The first ``n // 2 + 1`` frequencies of `fft` of a real tensor, which imply the others."""
     input, norm = _ready("rfft", input, complex_allowed=False), _scaling("rfft", norm)
     return _real_to_complex(input, *_one("rfft", input, n, dim), norm, True)
 
@@ -253,12 +253,12 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 
     Args:
         input: A real or complex tensor.
-        s: The number of points along each; -1 for as many as there are.
+        s: The number of points along each dimension; -1 for its size.
         dim: The dimensions; by default the last ``len(s)``, or all.
         norm: As for `fft`, n being the product of the points.
 
     Raises:
-        RuntimeError: Sizes and dimensions do not match, or a dimension is named twice.
+        RuntimeError: Sizes and dimensions do not match, or a dimension is given twice.
     """
     input, norm = _ready("fftn", input), _scaling("fftn", norm)
     return _complex_to_complex(input, *_several("fftn", input, s, dim), norm, False)
@@ -266,7 +266,7 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 
 @function
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """The inverse of `fftn`; arguments as there."""
+    """The inverse of `fftn`; see `fftn` for the arguments."""
     input, norm = _ready("ifftn", input), _scaling("ifftn", norm)
     return _complex_to_complex(input, *_several("ifftn", input, s, dim), norm, True)
 
@@ -289,7 +289,7 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 @function
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
-    """`fftn` of a signal that is given by half of its last dimension, as for `hfft`."""
+    """`fftn` of a signal given by half of its last dimension, as for `hfft`."""
     input, norm = _ready("hfftn", input), _scaling("hfftn", norm)
     sizes, dims = _several("hfftn", input, s, dim, half=True)
     dims = _at_least_one("hfftn", dims)
@@ -355,7 +355,7 @@ def fftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """The frequencies of `fft` of ``n`` points ``d`` apart, the negative ones last.
+    """The frequencies of `fft` of ``n`` points at distance ``d``, the negative ones last.
 
     >>> import flambeau
     >>> flambeau.fft.fftfreq(4)
@@ -371,7 +371,7 @@ def rfftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """The frequencies of `rfft` of ``n`` points ``d`` apart."""
+    """The frequencies of `rfft` of ``n`` points at distance ``d``."""
     points = list(range(n // 2 + 1))
     return _frequencies("rfftfreq", points, n, d, out, dtype, layout, device, requires_grad)
 

@@ -1,4 +1,4 @@
-"""Spectrograms: Fourier transforms of short overlapping frames of a signal, and back."""
+"""Spectrograms: Fourier transforms of overlapping frames of a signal, and the inverse."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.dtype import BOOLEAN, INTEGER
-from flambeau.core.kinds import Array
-from flambeau.core.op import function, op
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
-from flambeau.ops.neural.padding import constant_pad_nd, pad_by_rule
+from flambeau.core.kernels.kinds import Array
+from flambeau.core.operators.op import function, op
+from flambeau.core.support.dtype import BOOLEAN, INTEGER
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.values import concrete_values
+from flambeau.ops.neural.spatial.padding import constant_pad_nd, pad_by_rule
+from flambeau.ops.shapes.views import view_as_real
 from flambeau.ops.signals.fourier import fft, ifft, irfft, rfft
-from flambeau.ops.values import concrete_values
-from flambeau.ops.views import view_as_real
 
 __all__ = ["istft", "stft"]
 
@@ -38,24 +38,24 @@ def stft(
     Args:
         input: Signals of shape ``(time,)`` or ``(batch, time)``.
         n_fft: The number of points of each transform.
-        hop_length: How far apart frames begin; by default ``n_fft // 4``.
+        hop_length: The distance between the starts of frames; by default ``n_fft // 4``.
         win_length: The length of the window, which is centered in its frame; by default ``n_fft``.
         window: Shape ``(win_length,)``; by default ones.
         center: Pad the signal so that frame ``t`` is centered at ``t * hop_length``.
-        pad_mode: How, as for `nn.functional.pad`.
+        pad_mode: The padding mode; see `nn.functional.pad`.
         normalized: Divide by ``sqrt(n_fft)``.
-        onesided: Give the first ``n_fft // 2 + 1`` frequencies only; by default where the signal
-            and the window are real.
-        return_complex: ``False`` gives the real and the imaginary part in a last dimension.
-        align_to_window: Without ``center``, let the window rather than the first frame begin where
-            the signal begins.
+        onesided: Return only the first ``n_fft // 2 + 1`` frequencies; by default if the signal and
+            the window are real.
+        return_complex: ``False`` returns the real and the imaginary part in a last dimension.
+        align_to_window: Without ``center``, align the start of the window rather than of the first
+            frame with the start of the signal.
 
     Returns:
         ``(batch, frequencies, frames)``, without ``batch`` if the input has none.
 
     Raises:
-        RuntimeError: Sizes do not match; `return_complex` is missing; `onesided` is asked for where
-            there is no half that gives the other.
+        RuntimeError: Sizes do not match; `return_complex` is missing; `onesided` is set for a
+            complex signal or window.
 
     >>> import flambeau
     >>> signal, window = flambeau.arange(8.0), flambeau.hann_window(4)
@@ -110,13 +110,13 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Any:
-    """The signal whose `stft` is nearest to the one given (D. Griffin and J. Lim, 1984).
+    """The signal whose `stft` is closest to the given one (D. Griffin and J. Lim, 1984).
 
     Args:
         input: Complex, ``(frequencies, frames)`` or ``(batch, frequencies, frames)``.
-        n_fft: As in `stft`, as all arguments of the same name.
-        length: The length of the signal; by default what the frames cover.
-        return_complex: The signal is complex.
+        n_fft: See `stft`, like all arguments of the same name.
+        length: The length of the signal; by default that of the frames.
+        return_complex: Whether the signal is complex.
 
     Returns:
         ``(time,)`` or ``(batch, time)``.
@@ -171,7 +171,7 @@ def istft(
 
 
 def _trimmed(signal: Tensor, covered: Tensor, start: int, length: int | None) -> tuple[Any, Any]:
-    """The part of the signal that was not padding, and of at most ``length``."""
+    """The part of the signal that is not padding, of at most ``length``."""
     end = signal.size(-1) - start if length is None else start + length
     return signal[..., start:end], covered[..., start:end]
 
@@ -213,7 +213,7 @@ def _padded(signal: Tensor, count: int, mode: str) -> Any:
 
 
 def _in_frame(window: Tensor, n_fft: int) -> Any:
-    """The window in the middle of ``n_fft`` samples."""
+    """The window centered in ``n_fft`` samples."""
     before = (n_fft - window.size(0)) // 2
     behind = n_fft - window.size(0) - before
     return constant_pad_nd(window, (before, behind)) if before or behind else window
@@ -221,7 +221,7 @@ def _in_frame(window: Tensor, n_fft: int) -> Any:
 
 @op(linear=True, node="UnfoldBackwardBackward0")
 def _overlap_add(input: Array, hop_length: int) -> Array:
-    """The sum of frames ``(..., frames, samples)`` that begin ``hop_length`` apart."""
+    """The sum of frames ``(..., frames, samples)`` that start ``hop_length`` apart."""
     count, size = input.shape[-2:]
     places = hop_length * jnp.arange(count)[:, None] + jnp.arange(size)
     total = hop_length * (count - 1) + size

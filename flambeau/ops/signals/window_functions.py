@@ -1,7 +1,7 @@
 """Window functions, which weight the samples of a signal before a Fourier transform.
 
-Each is symmetric. A *periodic* window of N samples is a symmetric one of N + 1 without its last, as
-Fourier transforms want it. The formulas are those of F. J. Harris, "On the use of windows for
+Each is symmetric. A *periodic* window of N samples, for Fourier transforms, is a symmetric one of N
++ 1 without its last sample. The formulas are those of F. J. Harris, "On the use of windows for
 harmonic analysis with the discrete Fourier transform", 1978.
 """
 
@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.device import as_device
-from flambeau.ops.factory import as_size, checked_dtype, produce, wrap_new
+from flambeau.core.devices.device import as_device
+from flambeau.core.support import dtype as dtypes
+from flambeau.ops.factories.factory import as_size, checked_dtype, produce, wrap_new
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
@@ -31,7 +31,7 @@ def windowed(
         name: The factory, for messages.
         length: The number of samples.
         symmetric: The last sample is the mirror image of the first.
-        formula: From a module of functions (`numpy` or `jax.numpy`) and places from 0, the first
+        formula: A function of a module (`numpy` or `jax.numpy`) and of positions from 0, the first
             sample of a symmetric window, to 1, its last.
         options: ``dtype``, ``layout``, ``device`` and ``requires_grad`` as for `zeros`.
 
@@ -122,9 +122,9 @@ def hann_window(
 
     Args:
         window_length: The number of samples N.
-        periodic: Leave out the last of N + 1 samples, for use with Fourier transforms.
+        periodic: Drop the last of N + 1 samples, for use with Fourier transforms.
         dtype: A floating point dtype; by default `get_default_dtype`.
-        layout: See `zeros`, as all further arguments.
+        layout: See `zeros`, like all further arguments.
 
     Raises:
         RuntimeError: The length is negative, or the dtype is not floating point.

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from flambeau.core.modes import modes, no_grad
-from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
-from flambeau.core.warning import warn
+from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
+from flambeau.core.values.trace import TracedValueError
 from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
 
@@ -18,17 +18,17 @@ Rate: TypeAlias = Any  # a float, or a tensor of one element
 
 
 def current(optimizer: Optimizer, key: str = "lr") -> list[Rate]:
-    """An option of every group, tensors copied."""
+    """An option of every group, with tensors copied."""
     return [snapshot(group[key]) for group in optimizer.param_groups]
 
 
 def snapshot(value: Rate) -> Rate:
-    """A number as it is, a tensor as a copy that later steps do not change."""
+    """A number, or a copy of a tensor that later steps do not change."""
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
 def assign(group: dict[str, Any], key: str, value: Rate) -> None:
-    """Set an option of ``group``; one that is a tensor is overwritten in place."""
+    """Set an option of ``group``; a tensor is overwritten in place."""
     target = group[key]
     if not isinstance(target, Tensor):
         group[key] = value
@@ -39,7 +39,7 @@ def assign(group: dict[str, Any], key: str, value: Rate) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """``value`` for every group: the members of a list or tuple, anything else repeated.
+    """``value`` for every group: the members of a list or tuple, any other value repeated.
 
     Raises:
         ValueError: A list or tuple of another length than the number of groups.
@@ -64,22 +64,22 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """The state of a callable to save: the attributes of an object, nothing of a function."""
+    """The state to save for a callable: the attributes of an object, none for a function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 
 class LRScheduler:
     """Base class of the schedulers: sets the learning rate of every group at each `step`.
 
-    A subclass defines `get_lr`, and may define ``_get_closed_form_lr``, which gives the rates for
-    ``last_epoch`` without knowing the ones before.
+    A subclass defines `get_lr`, and may define ``_get_closed_form_lr``, which returns the rates for
+    ``last_epoch`` without the previous ones.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         last_epoch: The number of the last step when training is resumed, -1 at the start.
 
     Raises:
-        TypeError: ``optimizer`` is no `Optimizer`.
+        TypeError: ``optimizer`` is not an `Optimizer`.
         KeyError: Training is resumed, but a group has no ``"initial_lr"``.
     """
 
@@ -118,17 +118,17 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer."""
+        """All attributes except the optimizer."""
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state that `state_dict` returned.
 
-        The optimizer gets the saved rates back if it has those that this scheduler has set: where
-        a scheduler is made after its optimizer was loaded, it has overwritten the loaded ones.
+        The optimizer gets the saved rates back if its rates were set by this scheduler: a scheduler
+        that is created after its optimizer was loaded overwrites the loaded rates.
 
         Raises:
-            ValueError: It is the state of another scheduler.
+            ValueError: It is the state of a scheduler of another kind.
         """
         # Users' schedulers may set attributes later.
         is_known = type(self).__module__.partition(".")[0] in ("flambeau", "torch")
@@ -143,9 +143,9 @@ class LRScheduler:
 
     @contextmanager
     def _rates_again(self) -> Iterator[None]:
-        """A block that loads a state; afterwards the rates are set as they were when it was saved.
+        """A block that loads a state and then restores the rates of the time when it was saved.
 
-        They stay if somebody else has set them, as the optimizer's ``load_state_dict`` does.
+        Rates set by other code, such as the optimizer's ``load_state_dict``, are kept.
         """
         own = [*map(float, getattr(self, "_last_lr", ()))]
         is_own = own == [float(each) for each in current(self.optimizer)]
@@ -154,7 +154,7 @@ class LRScheduler:
             self._set_again()
 
     def _set_again(self) -> None:
-        """Set what the last step has set."""
+        """Set the rates of the last step again."""
         for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=False):
             assign(group, "lr", rate)
 
@@ -163,15 +163,15 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[Rate]:
-        """The rates for ``last_epoch``, one per group; to be called by `step` only."""
+        """The rates for ``last_epoch``, one per group; only called by `step`."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
     @whole
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates for the next epoch (or batch, or whatever is counted).
+        """Set the rates for the next epoch (or batch, or another unit).
 
         Args:
-            epoch: Which one to set them for instead; deprecated.
+            epoch: The epoch to set them for instead; deprecated.
         """
         refuse_in_trace(self.optimizer)
         if self._step_count == 1 and not _has_stepped(self.optimizer):
@@ -191,7 +191,7 @@ class LRScheduler:
         self._set(self._within_step(self._get_closed_form_lr if closed else self.get_lr))
 
     def _take_new_groups(self) -> None:
-        """Begin the schedule of groups that were added to the optimizer at their own rates."""
+        """Start the schedule of groups that were added to the optimizer, at their own rates."""
         for group in self.optimizer.param_groups[len(self.base_lrs) :]:
             group.setdefault("initial_lr", snapshot(group["lr"]))
             self.base_lrs = [*self.base_lrs, snapshot(group["initial_lr"])]
@@ -217,7 +217,7 @@ class LRScheduler:
             )
 
     def _current(self) -> list[Rate]:
-        """The rates as they are."""
+        """The present rates."""
         return current(self.optimizer)
 
     def _times(self, factor: float) -> list[Rate]:
@@ -226,15 +226,15 @@ class LRScheduler:
 
 
 class _LRScheduler(LRScheduler):
-    """`LRScheduler` under its older name, from which many users' schedulers are derived."""
+    """`LRScheduler` under its older name, which many users' schedulers inherit from."""
 
 
 def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
-    """Whether ``optimizer`` has stepped since its first scheduler came; true where unknown.
+    """Whether ``optimizer`` has stepped since its first scheduler was created; true if unknown.
 
     Args:
         optimizer: The optimizer.
-        start: A scheduler comes now.
+        start: Whether a scheduler is being created.
     """
     versions = sum(
         param._cell.version for group in optimizer.param_groups for param in group["params"]
@@ -242,7 +242,7 @@ def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
     if start and optimizer._opt_called is None:
         optimizer._opt_called = False
         optimizer._first_versions = versions
-    # The Python of a compiled step does not run at each call, but its writes are counted.
+    # The Python code of a compiled step does not run at each call, but its writes are counted.
     return optimizer._opt_called is not False or versions != optimizer._first_versions
 
 
@@ -250,7 +250,8 @@ def refuse_in_trace(optimizer: Any) -> None:
     """Fail inside a compiled function, where a scheduler would step only once.
 
     Args:
-        optimizer: The scheduler's; one that the function itself makes begins at each call.
+        optimizer: The scheduler's optimizer; if the function creates it, it starts again at each
+            call.
     """
     structure = getattr(optimizer, "_structure", None)
     if modes.trace is not None and (structure is None or structure.trace is not None):

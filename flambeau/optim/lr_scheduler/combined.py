@@ -1,4 +1,4 @@
-"""Schedulers made of schedulers: one after another, or all at once."""
+"""Schedulers composed of schedulers: in sequence, or all at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SET = ("lr", "momentum", "betas")
 
 
 class _Combined(LRScheduler):
-    """A scheduler that holds others; its state holds theirs."""
+    """A scheduler that holds others; its state contains theirs."""
 
     _schedulers: Sequence[LRScheduler]
 
@@ -46,7 +46,7 @@ class _Combined(LRScheduler):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the states of the schedulers."""
+        """All attributes except the optimizer, with the states of the schedulers."""
         state = super().state_dict()
         state["_schedulers"] = [each.state_dict() for each in self._schedulers]
         return state
@@ -60,7 +60,7 @@ class _Combined(LRScheduler):
             before = [{key: snapshot(group.get(key)) for key in _SET} for group in groups]
             for scheduler, state in zip(self._schedulers, states, strict=True):
                 scheduler.load_state_dict(state)
-            # The parts may have set the rates of their own last steps.
+            # The inner schedulers may have set the rates of their own last steps.
             for group, options in zip(groups, before, strict=True):
                 for key in [key for key in _SET if key in group]:
                     assign(group, key, options[key])
@@ -68,18 +68,19 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """One scheduler after another, each from a milestone on.
+    """One scheduler after another, each starting at a milestone.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         schedulers: The schedulers, in order, all of this optimizer.
         milestones: The epochs at which the second and later ones take over.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
         ValueError: There is no scheduler, a scheduler belongs to another optimizer or is a
-            `ReduceLROnPlateau`, or there is not one milestone less than schedulers.
-        TypeError: One of ``schedulers`` is none.
+            `ReduceLROnPlateau`, or the number of milestones is not one less than that of
+            schedulers.
+        TypeError: One of ``schedulers`` is not a scheduler.
     """
 
     last_epoch: int
@@ -103,7 +104,7 @@ class SequentialLR(_Combined):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each scheduler has made its first step already; all but one of them too early.
+        # Each scheduler has made its first step already; all except one too early.
         for group in optimizer.param_groups:
             assign(group, "lr", group["initial_lr"])
         self.recursive_undo()
@@ -112,7 +113,7 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the step that each scheduler made when it was made.
+        """Undo the initial step of each scheduler.
 
         Args:
             sched: A scheduler, by default this one.
@@ -126,7 +127,7 @@ class SequentialLR(_Combined):
 
     @whole
     def step(self) -> None:
-        """Let the scheduler whose turn it is set the rates."""
+        """Step the active scheduler."""
         refuse_in_trace(self.optimizer)
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
@@ -143,16 +144,16 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedulers that all step, each from the rates that the one before has set.
+    """Several schedulers that all step, each starting from the rates of the previous one.
 
     Args:
         schedulers: The schedulers, all of one optimizer.
-        optimizer: That optimizer, by default the first scheduler's.
+        optimizer: The optimizer, by default the first scheduler's.
 
     Raises:
         ValueError: There is no scheduler, a scheduler belongs to another optimizer or is a
             `ReduceLROnPlateau`.
-        TypeError: One of ``schedulers`` is none.
+        TypeError: One of ``schedulers`` is not a scheduler.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class ChainedScheduler(_Combined):
 
     @whole
     def step(self) -> None:
-        """Let each scheduler set the rates."""
+        """Step each scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = current(self.optimizer)

@@ -1,4 +1,4 @@
-"""Schedulers that follow a cosine: one half wave after another, or with restarts."""
+"""Cosine schedules: continuous, or with warm restarts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from flambeau.optim.optimizer import Optimizer
 class CosineAnnealingLR(LRScheduler):
     """γₜ = γ_min + (γ₀ − γ_min) (1 + cos(π t / T_max)) / 2.
 
-    From one epoch to the next, and so also after another scheduler has changed the rate, it follows
-    the ratio of these. Source: Loshchilov and Hutter, *SGDR: Stochastic Gradient Descent with Warm
-    Restarts* (2016), without the restarts.
+    From one epoch to the next it multiplies by the ratio of two values, also after another
+    scheduler has changed the rate. Source: Loshchilov and Hutter, *SGDR: Stochastic Gradient
+    Descent with Warm Restarts* (2016), without the restarts.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         T_max: Epochs from the highest rate to the lowest.
         eta_min: The lowest rate.
         last_epoch: The number of the last step when training is resumed.
@@ -31,14 +31,14 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """The rates that follow the current ones on the wave."""
+        """The current rates multiplied by the ratio of two values of the cosine."""
         self._warn_outside_step()
         if self._is_initial:
             return self._current()
         if self._step_count == 1 and self.last_epoch > 0:
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The wave was at its lowest, where there is no ratio to follow.
+            # The cosine was at its minimum, where the ratio is undefined.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 group["lr"] + (rate - self.eta_min) * rise
@@ -59,14 +59,14 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the initial rate to the lowest, again and again in longer periods.
+    """Half a cosine from the initial rate to the lowest, repeated with longer periods.
 
     Source: Loshchilov and Hutter, *SGDR: Stochastic Gradient Descent with Warm Restarts* (2016).
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         T_0: Epochs of the first period.
-        T_mult: By how much each period is longer than the one before.
+        T_mult: The factor between consecutive periods.
         eta_min: The lowest rate.
         last_epoch: The number of the last step when training is resumed.
 
@@ -98,7 +98,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """The rates for the current place in the current period."""
+        """The rates for the current position in the current period."""
         self._warn_outside_step()
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (rate - self.eta_min) * height / 2 for rate in self.base_lrs]
@@ -108,8 +108,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """Set the rates for the next epoch, or for a given one, which may be a fraction.
 
         Args:
-            epoch: Which one; ``step(epoch + batch / batches)`` after every batch makes the rate
-                follow the wave within an epoch.
+            epoch: The epoch; ``step(epoch + batch / batches)`` after every batch makes the rate
+                follow the cosine within an epoch.
 
         Raises:
             ValueError: ``epoch`` is negative.
@@ -129,7 +129,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._set(self._within_step(self.get_lr))
 
     def _go_to(self, epoch: float) -> None:
-        """Find the period that ``epoch`` is in, and the place in it."""
+        """Find the period of ``epoch``, and the position in it."""
         if epoch < 0:
             raise ValueError(f"epoch must not be negative, got {epoch}")
         if epoch < self.T_0:

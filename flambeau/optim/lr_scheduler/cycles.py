@@ -1,4 +1,4 @@
-"""Schedulers that move the learning rate up and down between bounds, and momentum against it."""
+"""Schedulers that cycle the learning rate between bounds, and momentum inversely."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flambeau.optim.optimizer import Optimizer
 
 
 class _WithMomentum(LRScheduler):
-    """A scheduler that may move momentum, or Adam's β₁, as well."""
+    """A scheduler that may cycle momentum, or Adam's β₁, as well."""
 
     cycle_momentum: bool
     use_beta1: bool
@@ -27,7 +27,7 @@ class _WithMomentum(LRScheduler):
     def _prepare_momentum(
         self, optimizer: Optimizer, base: Any, highest: Any, last_epoch: int
     ) -> tuple[list[float], list[float]]:
-        """The bounds of momentum for each group; at the start, groups begin at the upper one."""
+        """The bounds of momentum for each group; at the start, groups get the upper one."""
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
             raise ValueError(
                 f"cycle_momentum=True needs an optimizer with momentum or betas, which "
@@ -52,7 +52,7 @@ class _WithMomentum(LRScheduler):
             )
 
     def _set_again(self) -> None:
-        # Momentum follows from the place in the cycle.
+        # Momentum follows from the position in the cycle.
         self._within_step(self.get_lr)
         super()._set_again()
 
@@ -64,23 +64,24 @@ class _WithMomentum(LRScheduler):
 
 
 class CyclicLR(_WithMomentum):
-    """The rate goes up from ``base_lr`` to ``max_lr`` and down again, over and over.
+    """The rate goes from ``base_lr`` to ``max_lr`` and back, repeatedly.
 
-    To be stepped after every batch. Source: Smith, *Cyclical Learning Rates for Training Neural
-    Networks* (2015).
+    Step it after every batch. Source: Smith, *Cyclical Learning Rates for Training Neural Networks*
+    (2015).
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         base_lr: The lower bound, for all groups or one for each.
         max_lr: The upper bound of the first cycle.
-        step_size_up: Batches on the way up.
-        step_size_down: Batches on the way down, by default as many.
-        mode: ``"triangular"``: all cycles are equally high; ``"triangular2"``: each is half as high
-            as the one before; ``"exp_range"``: the height falls by ``gamma`` at every batch.
+        step_size_up: The number of batches of the increase.
+        step_size_down: The number of batches of the decrease, by default the same.
+        mode: ``"triangular"``: all cycles have the same amplitude; ``"triangular2"``: each has half
+            the amplitude of the previous one; ``"exp_range"``: the amplitude is multiplied by
+            ``gamma`` at every batch.
         gamma: See ``mode``.
-        scale_fn: A function of the cycle, or of the batch, that gives the height instead.
-        scale_mode: ``"cycle"`` or ``"iterations"``: what ``scale_fn`` is a function of.
-        cycle_momentum: Move momentum from ``max_momentum`` down and up again.
+        scale_fn: A function of the cycle, or of the batch, that returns the amplitude instead.
+        scale_mode: ``"cycle"`` or ``"iterations"``: the argument of ``scale_fn``.
+        cycle_momentum: Cycle momentum inversely, from ``max_momentum`` down and back.
         base_momentum: The lower bound of momentum.
         max_momentum: The upper bound of momentum.
         last_epoch: The number of the last batch when training is resumed.
@@ -88,7 +89,7 @@ class CyclicLR(_WithMomentum):
     Raises:
         ValueError: The mode is unknown, there is no momentum to cycle, or the number of bounds is
             not that of the groups.
-        TypeError: ``optimizer`` is no `Optimizer`.
+        TypeError: ``optimizer`` is not an `Optimizer`.
     """
 
     base_momentums: list[float]
@@ -150,13 +151,13 @@ class CyclicLR(_WithMomentum):
         self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
 
     def scale_fn(self, x: float) -> float:
-        """The height of cycle, or at batch, ``x``, as a part of the first."""
+        """The amplitude of cycle, or at batch, ``x``, relative to the first."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return self._scale_fn_ref(x)
 
     def get_lr(self) -> list[Rate]:
-        """The rates for the current batch; momentum is set on the way."""
+        """The rates for the current batch; also sets momentum."""
         self._warn_outside_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         place = 1.0 + self.last_epoch / self.total_size - cycle
@@ -175,7 +176,7 @@ class CyclicLR(_WithMomentum):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of a function, the attributes of a callable object."""
+        """All attributes except the optimizer; for a callable object, its attributes."""
         state = super().state_dict()
         state.pop("_scale_fn_ref", None)
         custom = state["_scale_fn_custom"]
@@ -206,32 +207,32 @@ def _power(gamma: float, x: float) -> float:
 
 
 class OneCycleLR(_WithMomentum):
-    """The rate goes up once to ``max_lr``, and from there down to much less than it began with.
+    """The rate rises once to ``max_lr``, and falls from there far below its initial value.
 
-    To be stepped after every batch. Source: Smith and Topin, *Super-Convergence: Very Fast Training
-    of Neural Networks Using Large Learning Rates* (2017).
+    Step it after every batch. Source: Smith and Topin, *Super-Convergence: Very Fast Training of
+    Neural Networks Using Large Learning Rates* (2017).
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         max_lr: The highest rate, for all groups or one for each.
         total_steps: The number of batches; or
         epochs: of epochs, together with
         steps_per_epoch: the number of batches in one.
-        pct_start: The part of the cycle in which the rate rises.
+        pct_start: The fraction of the cycle in which the rate rises.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        cycle_momentum: Move momentum from ``max_momentum`` down and up again.
+        cycle_momentum: Cycle momentum inversely, from ``max_momentum`` down and back.
         base_momentum: The lower bound of momentum.
         max_momentum: The upper bound of momentum.
         div_factor: The first rate is ``max_lr / div_factor``.
         final_div_factor: The last rate is the first divided by this.
-        three_phase: Fall as long as it rose, back to the first rate, and to the last one only then.
+        three_phase: Fall symmetrically back to the first rate, and then to the last one.
         last_epoch: The number of the last batch when training is resumed.
 
     Raises:
-        ValueError: The length of the cycle is not given or not positive, ``pct_start`` is no float
-            from 0 to 1, the strategy is unknown, there is no momentum to cycle; or, by `step`, the
-            cycle is over.
-        TypeError: ``optimizer`` is no `Optimizer`.
+        ValueError: The length of the cycle is not given or not positive, ``pct_start`` is not a
+            float from 0 to 1, the strategy is unknown, there is no momentum to cycle; or, by
+            `step`, the cycle is over.
+        TypeError: ``optimizer`` is not an `Optimizer`.
     """
 
     def __init__(
@@ -277,7 +278,7 @@ class OneCycleLR(_WithMomentum):
         return (end - start) * part + start
 
     def get_lr(self) -> list[Rate]:
-        """The rates for the current batch; momentum is set on the way."""
+        """The rates for the current batch; also sets momentum."""
         self._warn_outside_step()
         if self.last_epoch > self.total_steps:
             raise ValueError(
@@ -294,7 +295,7 @@ class OneCycleLR(_WithMomentum):
         return rates
 
     def _place(self) -> tuple[dict[str, Any], float]:
-        """The phase of the current batch, and how much of it is over."""
+        """The phase of the current batch, and the completed fraction of it."""
         start = 0.0
         for phase in self._schedule_phases[:-1]:
             if self.last_epoch <= phase["end_step"]:
@@ -320,7 +321,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def _phases(pct_start: float, total_steps: int, three: bool) -> list[dict[str, Any]]:
-    """The end of each phase, and the group's options between which it moves rate and momentum."""
+    """The end of each phase, and the group's options between which rate and momentum move."""
 
     def phase(end: float, rates: tuple[str, str], momenta: tuple[str, str]) -> dict[str, Any]:
         return {

@@ -47,7 +47,7 @@ class _WithFunctions(LRScheduler):
         self.lr_lambdas = [*self.lr_lambdas, *self.lr_lambdas[-1:] * more]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the functions, the attributes of callable objects."""
+        """All attributes except the optimizer; for callable objects, their attributes."""
         state = super().state_dict()
         state.pop("_is_for_all")
         return {**state, "lr_lambdas": list(map(state_of_function, self.lr_lambdas))}
@@ -66,8 +66,8 @@ class LambdaLR(_WithFunctions):
     """γₜ = γ₀ · f(t), with a function f for each group.
 
     Args:
-        optimizer: Whose learning rates are set.
-        lr_lambda: Gives the factor for an epoch; one function for all groups, or a list.
+        optimizer: The optimizer whose learning rates are set.
+        lr_lambda: Returns the factor for an epoch; one function for all groups, or a list.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
@@ -97,8 +97,8 @@ class MultiplicativeLR(_WithFunctions):
     """γₜ = γₜ₋₁ · f(t), with a function f for each group.
 
     Args:
-        optimizer: Whose learning rates are set.
-        lr_lambda: Gives the factor for an epoch; one function for all groups, or a list.
+        optimizer: The optimizer whose learning rates are set.
+        lr_lambda: Returns the factor for an epoch; one function for all groups, or a list.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
@@ -121,8 +121,8 @@ class StepLR(LRScheduler):
     """The rate times ``gamma`` every ``step_size`` epochs.
 
     Args:
-        optimizer: Whose learning rates are set.
-        step_size: Epochs between two changes.
+        optimizer: The optimizer whose learning rates are set.
+        step_size: The number of epochs between two changes.
         gamma: The factor.
         last_epoch: The number of the last step when training is resumed.
     """
@@ -135,7 +135,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """The current rates, times ``gamma`` where a period begins."""
+        """The current rates, times ``gamma`` at the start of a period."""
         self._warn_outside_step()
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._current()
@@ -150,8 +150,8 @@ class MultiStepLR(LRScheduler):
     """The rate times ``gamma`` at each of some epochs.
 
     Args:
-        optimizer: Whose learning rates are set.
-        milestones: The epochs; one that occurs twice counts twice.
+        optimizer: The optimizer whose learning rates are set.
+        milestones: The epochs; one that occurs twice applies twice.
         gamma: The factor.
         last_epoch: The number of the last step when training is resumed.
     """
@@ -180,12 +180,12 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times ``factor`` for the first ``total_iters`` epochs, then as it was.
+    """The rate times ``factor`` for the first ``total_iters`` epochs, then the full rate.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         factor: The factor, from 0 to 1.
-        total_iters: For how many epochs.
+        total_iters: The number of epochs.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
@@ -220,13 +220,13 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes from one value to another in equal steps.
+    """The rate times a factor that changes linearly.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         start_factor: The factor at the first epoch, above 0 and at most 1.
         end_factor: The factor from epoch ``total_iters`` on, from 0 to 1.
-        total_iters: For how many epochs it changes.
+        total_iters: The number of epochs of the change.
         last_epoch: The number of the last step when training is resumed.
 
     Raises:
@@ -253,7 +253,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """The current rates times the ratio of two factors in succession."""
+        """The current rates times the ratio of two consecutive factors."""
         self._warn_outside_step()
         if self.last_epoch == 0:
             return self._times(self.start_factor)
@@ -275,7 +275,7 @@ class ExponentialLR(LRScheduler):
     """The rate times ``gamma`` at every epoch.
 
     Args:
-        optimizer: Whose learning rates are set.
+        optimizer: The optimizer whose learning rates are set.
         gamma: The factor.
         last_epoch: The number of the last step when training is resumed.
     """
@@ -297,8 +297,8 @@ class PolynomialLR(LRScheduler):
     """γₜ = γ₀ (1 − t / total_iters)^power, and 0 from epoch ``total_iters`` on.
 
     Args:
-        optimizer: Whose learning rates are set.
-        total_iters: For how many epochs the rate decays.
+        optimizer: The optimizer whose learning rates are set.
+        total_iters: The number of epochs of the decay.
         power: The exponent.
         last_epoch: The number of the last step when training is resumed.
     """
@@ -315,7 +315,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
-        """The current rates times the ratio of two factors in succession."""
+        """The current rates times the ratio of two consecutive factors."""
         self._warn_outside_step()
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()

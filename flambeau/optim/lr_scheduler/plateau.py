@@ -1,4 +1,4 @@
-"""A scheduler that waits for a measured value to stop improving."""
+"""A scheduler that reduces the rate when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class ReduceLROnPlateau(LRScheduler):
     """The rate times ``factor`` when a value has not improved for more than ``patience`` epochs.
 
     Args:
-        optimizer: Whose learning rates are set.
-        mode: ``"min"`` for a value that should fall, ``"max"`` for one that should rise.
+        optimizer: The optimizer whose learning rates are set.
+        mode: ``"min"`` for a value that should decrease, ``"max"`` for one that should increase.
         factor: The factor, below 1.
-        patience: Epochs without improvement that are borne.
-        threshold: How much better than the best a value must be to count as an improvement.
-        threshold_mode: ``"rel"`` for a part of the best value, ``"abs"`` for a difference.
-        cooldown: Epochs after a reduction in which nothing is counted.
+        patience: The number of epochs without improvement that are tolerated.
+        threshold: The minimum difference from the best value that counts as an improvement.
+        threshold_mode: ``"rel"`` for a fraction of the best value, ``"abs"`` for a difference.
+        cooldown: The number of epochs after a reduction in which nothing is counted.
         min_lr: The lowest rate, for all groups or one for each.
-        eps: The smallest change of a rate that is made.
+        eps: The smallest change of a rate that is applied.
 
     Raises:
         ValueError: ``factor`` is not below 1, a mode is unknown, or the number of lowest rates is
             not that of the groups.
-        TypeError: ``optimizer`` is no `Optimizer`.
+        TypeError: ``optimizer`` is not an `Optimizer`.
     """
 
     default_min_lr: Any
@@ -92,7 +92,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was so recent that nothing is counted."""
+        """Whether a recent reduction suspends the count."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:
@@ -104,7 +104,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @whole
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
-        """Take note of an epoch's value, and reduce the rates if it is time.
+        """Record an epoch's value, and reduce the rates if necessary.
 
         Args:
             metrics: The value.

@@ -1,4 +1,4 @@
-"""Steps of schedulers that happen as a whole or not at all."""
+"""Atomic steps of schedulers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flambeau.core import finishing
-from flambeau.core.tensor import Tensor
+from flambeau.core.programs import finishing
+from flambeau.core.support.tracebacks import trim
+from flambeau.core.values.tensor import Tensor
 
 
 def whole(step: Callable[..., None]) -> Callable[..., None]:
-    """A scheduler's ``step``; an error or an interrupt leaves all as before.
+    """A scheduler's ``step``; an error or an interrupt leaves everything unchanged.
 
-    Many schedulers compute the next rates from the current ones, so a step of which half has
-    happened would be wrong from then on.
+    Many schedulers compute the next rates from the current ones, so a half-completed step would
+    make all later rates wrong.
     """
 
     @functools.wraps(step)
@@ -22,15 +23,16 @@ def whole(step: Callable[..., None]) -> Callable[..., None]:
         before = [(each, _content(each)) for each in _changed_by(self)]
         try:
             step(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             finishing.finish(lambda _: _put_back(before))
+            trim(error)
             raise
 
     return undone
 
 
 def _changed_by(scheduler: Any) -> Iterator[dict[str, Any]]:
-    """The attributes of a scheduler and of those that it combines, and the optimizer's groups."""
+    """The attributes of a scheduler and of its inner schedulers, and the optimizer's groups."""
     yield vars(scheduler)
     for each in getattr(scheduler, "_schedulers", ()):
         yield from _changed_by(each)
@@ -38,7 +40,7 @@ def _changed_by(scheduler: Any) -> Iterator[dict[str, Any]]:
 
 
 def _content(changed: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Each value, with the elements of a tensor, which are overwritten in place."""
+    """Each value, with the elements of tensors, which are overwritten in place."""
     return {
         name: (value, value._read() if isinstance(value, Tensor) else None)
         for name, value in changed.items()

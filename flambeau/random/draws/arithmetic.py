@@ -1,4 +1,4 @@
-"""C's arithmetic in NumPy: its conversions, and a product and a sum rounded once."""
+"""C's arithmetic in NumPy: conversions and fused multiply-add."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Beyond these magnitudes the exact error of a product could overflow or underflow.
+# Beyond these magnitudes the exact error term of a product could overflow or underflow.
 _SAFE_EXPONENT = 900
 
 
 def convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`values` as `dtype`, by the steps that PyTorch's C++ takes.
+    """Convert `values` to `dtype` by the same steps as PyTorch's C++.
 
-    A 16-bit float is reached through float32, which can round differently from one step. What does
-    not fit becomes infinite or wraps around, silently.
+    16-bit floats are converted through float32, which can round differently from one step. Values
+    out of range silently become infinite or wrap around.
     """
     if values.dtype == dtype:
         return values
@@ -29,15 +29,15 @@ def convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 def multiply_add(
     values: NDArray[Any], factor: np.floating[Any], term: np.floating[Any]
 ) -> NDArray[Any]:
-    """values * factor + term with a single rounding, as the processor's fused instruction gives.
+    """Fused multiply-add: values * factor + term with a single rounding.
 
     PyTorch's compilers contract such expressions, which changes the last bit of about a third of
     the results. Subnormal results may differ in the last bit.
 
     Args:
         values: float32 or float64.
-        factor: Of the same dtype.
-        term: Of the same dtype.
+        factor: An array of the same dtype.
+        term: An array of the same dtype.
     """
     if term == 0:
         return values if factor == 1 else values * factor
@@ -55,8 +55,8 @@ def _fused_float32(values: NDArray[Any], factor: float, term: float) -> NDArray[
     product = values.astype(np.float64)
     product *= factor  # exact: two significands of 24 bits
     total = product + term
-    # Rounding to float64 and then to float32 errs only if the first lands on the middle between two
-    # float32; then the side on which the exact sum lies decides.
+    # Rounding to float64 and then to float32 errs only if the first result is halfway between two
+    # float32; then the sign of the exact error decides.
     in_the_middle = (total.view(np.int64) & (2**29 - 1)) == 2**28
     if np.count_nonzero(in_the_middle):
         middle = np.flatnonzero(in_the_middle)

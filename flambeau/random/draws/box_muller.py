@@ -1,10 +1,10 @@
-"""Normals in float32 by the transform of Box and Muller, with the bits that PyTorch gives them.
+"""Normals in float32 by the Box-Muller transform, bit for bit like PyTorch's.
 
 PyTorch transforms 16 numbers at a time by vector instructions, with the logarithm, sine and cosine
-of S. Moshier's Cephes library in single precision, and its compiler makes one rounding of most of
-their products and sums. Here each of those is one product and one sum in float64, rounded once to
-float32. The product of two float32 is exact in float64; the sum is not quite, which can move a last
-bit once in many millions of numbers. None of 65 million that were compared differed.
+of S. Moshier's Cephes library in single precision, and its compiler contracts most products and
+sums to fused multiply-adds. Here each of these is computed in float64 and rounded once to float32.
+The product of two float32 is exact in float64; the sum is not quite, which can move a last bit once
+in many millions of numbers. None of 65 million compared numbers differed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from flambeau.core.device import CPU
-from flambeau.core.programs import compiled
+from flambeau.core.devices.device import CPU
+from flambeau.core.programs.compiled import compiled
 
-# How many words each of the compiled programs transforms, and above how many it is the fastest.
+# The number of words of each compiled program, and the size above which it is the fastest.
 _PROGRAMS = ((1 << 16, 50000), (1 << 14, 8192), (1 << 12, 1024), (1 << 10, 0))
-# Those that this process has; each takes a tenth of a second to compile.
+# The programs in use by this process; each takes a tenth of a second to compile.
 _SIZES_IN_USE: set[int] = set()
 
 _float32 = np.float32
 
-# Of log(1 + x) in the square root of a half to the square root of two, highest powers first.
+# Coefficients of log(1 + x) between sqrt(1/2) and sqrt(2), highest powers first.
 _LOGARITHM = (
     7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
     -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
@@ -38,16 +38,16 @@ _LOGARITHM = (
 _LOG_2_HIGH, _LOG_2_LOW = _float32(0.693359375), _float32(-2.12194440e-4)
 _ROOT_OF_HALF = _float32(math.sqrt(0.5))
 
-# Of sine and cosine in an eighth of the circle on either side of zero.
+# Coefficients of sine and cosine within an eighth of a turn of zero.
 _SINE = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COSINE = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-# A quarter of -π in three parts, and how many of them one is.
+# -π / 4 in three parts, and the number of eighths in a unit.
 _EIGHTH = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
 _EIGHTHS = _float32(4 / math.pi)
 
 
 def blocks(size: int) -> Iterator[slice]:
-    """Consecutive slices that cover `size` words, each to be transformed at once."""
+    """Consecutive slices that cover `size` words, each transformed at once."""
     start = 0
     while start < size:
         stop = min(start + _program_size(size - start), size)
@@ -56,12 +56,12 @@ def blocks(size: int) -> Iterator[slice]:
 
 
 def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.float32]:
-    """Normals from the words of one block, 16 by 16: 8 radii, 8 angles become 8 cosines, 8 sines.
+    """Normals from the words of one block, 16 at a time: 8 radii and 8 angles.
 
     Args:
-        words: A multiple of 16 of them, of which the low 24 bits count.
-        mean: Of the normals.
-        std: Their deviation.
+        words: Words, a multiple of 16, of which the low 24 bits are used.
+        mean: The mean.
+        std: The standard deviation.
     """
     size = _program_size(words.size)
     padded = words
@@ -76,8 +76,8 @@ def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.
 
 
 def _program_size(words: int) -> int:
-    """The size of the program for so many words: of one in use, if at most four times as large."""
-    # Another thread may add to the set meanwhile.
+    """The program size for a number of words: one in use, if at most four times as large."""
+    # Another thread may add to the set concurrently.
     fitting = [size for size, _ in _PROGRAMS if words <= size <= 4 * words]
     in_use = [size for size in fitting if size in _SIZES_IN_USE]
     size = min(in_use, default=0) or next(size for size, least in _PROGRAMS if words > least)
@@ -88,20 +88,20 @@ def _program_size(words: int) -> int:
 def _transform(words: jax.Array, mean_and_std: jax.Array) -> jax.Array:
     """Pairs of normals as complex numbers, eight pairs a row."""
     mean, std = mean_and_std[0], mean_and_std[1]
-    # Taken apart before anything is computed: LLVM does not vectorize the loop otherwise.
+    # Split before the computation: LLVM does not vectorize the loop otherwise.
     sixteens = words.reshape(-1, 2, 8)
     first, second = _low_24_bits(sixteens[:, 0]), _low_24_bits(sixteens[:, 1])
     from_above = lax.convert_element_type(np.int32(2**24) - first, jnp.float32)
     radius = lax.sqrt(_float32(-2) * _logarithm(from_above * _float32(2.0**-24)))
-    # By way of float64, or XLA would multiply the constants of this and of the next product first.
+    # Through float64, or XLA would fold the constants of this and the next product.
     angle = _fused(lax.convert_element_type(second, jnp.float32), _TURN, _float32(0))
     cosine, sine = (_fused(radius * each, std, mean) for each in _cosine_and_sine(angle))
-    # One complex result: XLA makes one vectorized loop of it, and none of the two halves side by
-    # side, nor of two results.
+    # One complex result: XLA emits one vectorized loop for it, but not for two results or a
+    # concatenation.
     return lax.complex(cosine, sine)
 
 
-# XLA would leave out the roundings to float32 between two steps in float64.
+# XLA would drop the roundings to float32 between two steps in float64.
 _program = compiled(_transform, "normal", options={"xla_allow_excess_precision": False})
 
 
@@ -129,8 +129,8 @@ def _logarithm(x: jax.Array) -> jax.Array:
 
 
 def _cosine_and_sine(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Cosine and sine of angles of one turn."""
-    # The nearest even number of eighths of a turn, and the angle from there.
+    """Cosine and sine of angles within one turn."""
+    # The nearest even number of eighths of a turn, and the remaining angle.
     eighths = lax.convert_element_type(x * _EIGHTHS, jnp.int32) + 1 & ~1
     away = lax.convert_element_type(eighths, jnp.float32)
     for part in _EIGHTH:
@@ -152,7 +152,7 @@ def _signed(values: jax.Array, is_negative: jax.Array) -> jax.Array:
 
 
 def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
-    """Horner's scheme with one rounding a step."""
+    """Horner's scheme with one rounding per step."""
     value: Any = _float32(coefficients[0])
     for each in coefficients[1:]:
         value = _fused(value, x, _float32(each))

@@ -1,4 +1,4 @@
-"""Draws of places: permutations, and categories with given weights."""
+"""Draws of indices: permutations, and weighted categories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flambeau.random.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
 
-#: From this size on a permutation takes 64-bit words, and takes them in another order.
+#: From this size on, a permutation uses 64-bit words in another order.
 LARGE_PERMUTATION = (2**32 - 1) // 20
 
 # Indices of categories must be exact in float32.
@@ -44,14 +44,15 @@ def multinomial(
 ) -> NDArray[np.int64]:
     """Indices of categories drawn in proportion to their weights: `torch.multinomial`.
 
-    With replacement, and more than one sample, a float64 uniform is looked up in the cumulated
-    weights, equal to PyTorch's bit for bit. Otherwise the largest of weights divided by exponential
-    numbers win, equal to PyTorch's unless two quotients agree up to the last bit; that is common
-    among many categories of a 16-bit dtype only.
+    With replacement, and more than one sample, a float64 uniform is looked up in the cumulative
+    weights, equal to PyTorch's bit for bit. Otherwise the categories with the largest quotients of
+    weight and exponential number are selected, equal to PyTorch's unless two quotients agree up to
+    the last bit, which is common only for many categories in a 16-bit dtype.
 
     Args:
         twister: The generator.
-        weights: `(categories,)` or `(rows, categories)`, floating-point; their sum does not matter.
+        weights: `(categories,)` or `(rows, categories)`, floating-point; they need not be
+            normalized.
         num_samples: Samples of each row.
         replacement: Whether a category can be drawn again.
 
@@ -72,7 +73,7 @@ def multinomial(
 
 
 def _upward_places(twister: MersenneTwister, n: int) -> NDArray[np.int64]:
-    """For each place, a random place not before it; the last has no choice and takes no word."""
+    """For each index, a random index not before it; the last has no choice and uses no word."""
     places = np.arange(n)
     choices = np.arange(n, 1, -1, dtype=np.uint32)
     places[:-1] += twister.random_uint32(choices.size) % choices
@@ -80,19 +81,18 @@ def _upward_places(twister: MersenneTwister, n: int) -> NDArray[np.int64]:
 
 
 def _swapped(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 to n - 1 after exchanging, for i in turn, what lies at i and at `places[i] >= i`.
+    """The permutation of 0 to n - 1 that swaps elements i and `places[i] >= i` for increasing i.
 
-    The exchanges depend on one another, but only through chains of expected length log n. At step
-    i, place j holds the number j if no earlier step had j as its place; else it holds what lay at k
-    just before step k, where k is the latest such step. Following k to its own latest step, and so
-    on, ends at a place that no step had touched. Chains are followed all at once, doubling their
-    steps.
+    The swaps depend on one another only through chains of expected length log n. At step i, index j
+    holds the number j if no earlier step swapped j; else it holds the element that was at k just
+    before step k, where k is the latest such step. Following k to its own latest step, and so on,
+    ends at an untouched index. All chains are followed together by pointer doubling.
     """
     n = places.size
     steps = np.arange(n)
     if n < 2:
         return steps
-    # Sorted by place and then by step: the step before in the same place is the neighbour.
+    # Sorted by index and then by step: the previous step with the same index is the neighbour.
     keys = np.sort(places.astype(np.uint64) << np.uint64(32) | steps.astype(np.uint64))
     sorted_places = (keys >> np.uint64(32)).astype(np.int64)
     sorted_steps = (keys & np.uint64(2**32 - 1)).astype(np.int64)
@@ -101,7 +101,8 @@ def _swapped(places: NDArray[np.int64]) -> NDArray[np.int64]:
     earlier = np.full(n, -1)  # of step i: the latest step before i with the same place
     earlier[sorted_steps[1:][same_place]] = sorted_steps[:-1][same_place]
 
-    # Of place i: the latest step before i with place i. It is that place's last, unless that is i.
+    # For each index i: the latest step before i with index i. It is the last one for that index,
+    # unless that is i.
     is_last = np.append(~same_place, True)
     origin = steps.copy()
     origin[sorted_places[is_last]] = sorted_steps[is_last]
@@ -117,10 +118,10 @@ def _swapped(places: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _inside_out(twister: MersenneTwister, n: int) -> NDArray[np.int64]:
-    """The order of large permutations.
+    """The algorithm of large permutations.
 
-    For i in turn, i goes to a random place up to i, and what lay there goes to i. Read from the
-    last place and the last step backwards, this undoes `_swapped`.
+    For increasing i, i is put at a random index up to i, whose previous element moves to i. In
+    reverse order of indices and steps, this inverts `_swapped`.
     """
     places = (twister.random_uint64(n) % np.arange(1, n + 1, dtype=np.uint64)).astype(np.int64)
     mirrored = _swapped(n - 1 - places[::-1])
@@ -150,7 +151,7 @@ def _raced(twister: MersenneTwister, rows: NDArray[Any], num_samples: int) -> ND
 
 
 def require_countable(n: int, dtype: np.dtype[Any]) -> None:
-    """Raise what `permutation` raises for these arguments."""
+    """Raise the errors of `permutation` for these arguments."""
     require_number("randperm", dtype)
     if dtype == np.bool_:
         raise NotImplementedError("randperm is not implemented for bool; use int64")
@@ -164,7 +165,7 @@ def require_countable(n: int, dtype: np.dtype[Any]) -> None:
 
 
 def require_weights(weights: NDArray[Any], num_samples: int, replacement: bool) -> None:
-    """Raise what `multinomial` raises for these arguments."""
+    """Raise the errors of `multinomial` for these arguments."""
     if weights.ndim not in (1, 2):
         raise RuntimeError(f"multinomial needs weights of 1 or 2 dimensions; got {weights.ndim}")
     if weights.dtype.name not in DIGITS:

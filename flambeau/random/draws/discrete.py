@@ -1,4 +1,4 @@
-"""Draws of whole numbers: integers of a range, Bernoulli, geometric."""
+"""Draws of integers: uniform, Bernoulli, geometric."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class IntegerRange(NamedTuple):
-    """How words become integers: base + word modulo span.
+    """The mapping from words to integers: base + word modulo span.
 
     Attributes:
         base: The smallest integer.
-        span: How many integers there are, up to 2**64.
-        wide: Whether a word of 64 bits is taken for each, instead of one of 32.
+        span: The number of integers, up to 2**64.
+        wide: Whether each integer uses a word of 64 bits instead of 32.
     """
 
     base: int
@@ -48,17 +48,16 @@ def integers(
 ) -> NDArray[Any]:
     """Integers of [low, high): `torch.randint`, `Tensor.random_`. Equal bit for bit.
 
-    As in PyTorch the remainder of a word is taken, so that small integers are very slightly
-    favoured.
+    As in PyTorch, the remainder of a word is used, which is slightly biased towards small integers.
 
     Args:
         twister: The generator.
         low: The smallest; None, with `high` None too, for `random_()` without bounds: from 0 to the
             largest integer of the dtype, or 2**digits for a floating-point dtype of so many digits.
         high: One more than the largest; None for the largest of the dtype, as `random_(low, None)`.
-        shape: Of the result.
-        dtype: Any but a complex one. Bounds of a floating-point dtype move inwards to integers that
-            it can hold.
+        shape: The shape of the result.
+        dtype: Any but a complex one. Bounds of a floating-point dtype are rounded inwards to
+            representable integers.
 
     Raises:
         RuntimeError: The range is empty or does not fit in the dtype.
@@ -78,7 +77,7 @@ def integers(
             remainders = words % np.uint64(span) if span < 2**64 else words
         else:
             words = twister.random_uint32(count)
-            # NumPy divides by a scalar much faster than it takes a remainder.
+            # NumPy divides by a scalar much faster than it computes a remainder.
             remainders = words - words // np.uint32(span) * np.uint32(span)
         return convert(remainders.astype(np.int64) + np.int64(base), dtype)
 
@@ -106,13 +105,13 @@ def bernoulli_probabilities(
 ) -> NDArray[Any]:
     """1 with each element's own probability, else 0: `torch.bernoulli(p)`. Equal bit for bit.
 
-    Unlike `bernoulli`, it compares in float32, and takes one word each, unless the probabilities
-    are float64.
+    Unlike `bernoulli`, it compares in float32 and uses one word per element, unless the
+    probabilities are float64.
 
     Args:
         twister: The generator.
         probabilities: Reals between 0 and 1, of the shape of the result.
-        dtype: The result's; that of the probabilities if None.
+        dtype: The dtype of the result; by default that of the probabilities.
 
     Raises:
         RuntimeError: A probability is not between 0 and 1.
@@ -161,7 +160,7 @@ def geometric(
 
 
 def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> IntegerRange:
-    """How `integers` draws from [low, high) in `dtype`, or the error that it raises."""
+    """The `IntegerRange` of `integers` for [low, high) in `dtype`; raises its errors."""
     if dtype.kind == "c":
         raise NotImplementedError(
             f"random_ is not implemented for {dtype.name}; draw its two parts"
@@ -180,7 +179,7 @@ def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> In
     if dtype.name in DIGITS:
         low = _inner_low(low, dtype)
         last = last if high is None else _inner_high(high, dtype) - 1
-        # PyTorch wants a choice of two where it sets the end itself.
+        # PyTorch requires at least two integers where it sets the end itself.
         if low > last or (low == last and high is None):
             raise RuntimeError(f"random_: too few {dtype.name} lie between {low} and {last}")
     span = last - low + 1
@@ -203,7 +202,7 @@ def _whole_range(dtype: np.dtype[Any]) -> IntegerRange:
 
 
 def _last_integer(dtype: np.dtype[Any]) -> int:
-    """The largest integer that `random_` draws when it is not told."""
+    """The largest integer of `random_` without bounds."""
     if dtype.name in DIGITS:
         return 2 ** DIGITS[dtype.name]
     if dtype == np.bool_:
@@ -228,24 +227,23 @@ def _require_in_bounds(first: int, last: int, dtype: np.dtype[Any]) -> None:
 
 
 def _inner_low(low: int, dtype: np.dtype[Any]) -> int:
-    """The lower bound, moved up to a value of a float `dtype` where rounding would go below it."""
+    """The lower bound, moved up to a value of a float `dtype` if rounding would go below it."""
     rounded = _rounded(low + 1, dtype)
     return rounded + _spacing(low + 1, dtype) if rounded < low else low
 
 
 def _inner_high(high: int, dtype: np.dtype[Any]) -> int:
-    """The upper bound, moved down to a value of a float `dtype` where rounding would reach it."""
+    """The upper bound, moved down to a value of a float `dtype` if rounding would reach it."""
     rounded = _rounded(high - 1, dtype)
     return rounded - _spacing(high - 1, dtype) if rounded >= high else high
 
 
 def _rounded(integer: int, dtype: np.dtype[Any]) -> int:
     rounded = int(float(convert(np.asarray(integer, np.int64), dtype)))
-    # 2**63 is no int64; x86 processors convert it to the smallest one, and PyTorch goes on from
-    # that.
+    # 2**63 is not an int64; x86 converts it to the smallest one, as PyTorch does.
     return rounded if rounded <= _INT64_MAX else _INT64_MIN
 
 
 def _spacing(integer: int, dtype: np.dtype[Any]) -> int:
-    """The distance between neighbours in `dtype` around an integer beyond its exact range."""
+    """The distance between adjacent values of `dtype` around an integer beyond its exact range."""
     return 2 ** (abs(integer).bit_length() - DIGITS[dtype.name])

@@ -1,4 +1,4 @@
-"""Filling an array in blocks, and the dtypes that PyTorch draws reals in."""
+"""Filling an array in blocks, and the dtypes in which PyTorch draws reals."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ LARGEST = {
     "float64": (2 - 2.0**-52) * 2.0**1023,
 }
 
-# Elements drawn at a time: the temporaries of one block stay in the processor's cache.
+# The number of elements drawn at a time, whose temporaries fit in the processor's cache.
 _BLOCK = 1 << 16
 
 
 @functools.cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name of a dtype, which NumPy puts together again each time."""
+    """The name of a dtype, cached because NumPy rebuilds it each time."""
     return dtype.name
 
 
 def fill(
     shape: Sequence[int], dtype: np.dtype[Any], block: Callable[[int], NDArray[Any]]
 ) -> NDArray[Any]:
-    """A new array made of consecutive results of `block(count)`, converted to `dtype`.
+    """A new array of consecutive results of `block(count)`, converted to `dtype`.
 
     Every count but the last is the same multiple of 16.
     """
@@ -61,7 +61,7 @@ def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def words_of(dtype: np.dtype[Any]) -> int:
-    """The 32-bit words that a standard uniform of this working dtype takes."""
+    """The number of 32-bit words of a standard uniform of this working dtype."""
     return dtype.itemsize // 4
 
 
@@ -74,7 +74,7 @@ def require_real(operator: str, dtype: np.dtype[Any]) -> None:
 
 
 def require_number(operator: str, dtype: np.dtype[Any]) -> None:
-    """Raise NotImplementedError for the dtypes that PyTorch leaves out: complex, wide unsigned."""
+    """Raise NotImplementedError for dtypes that PyTorch rejects: complex and wide unsigned ones."""
     if dtype.kind == "c" or dtype.name in ("uint16", "uint32", "uint64"):
         raise NotImplementedError(
             f"{operator} is not implemented for {dtype.name}; draw in int64 and convert the result"

@@ -35,8 +35,8 @@ def uniform(
 ) -> NDArray[Any]:
     """Uniform reals of [low, high): `torch.rand`, `Tensor.uniform_`. Equal bit for bit.
 
-    A float64 takes two words and uses 53 bits of them; every other real takes one word and uses 24.
-    A complex number is two reals, the real part first.
+    A float64 uses 53 bits of two words; every other real uses 24 bits of one word. A complex number
+    is two reals, the real part first.
 
     Raises:
         RuntimeError: `low > high`, or a bound or their difference is beyond the dtype's range.
@@ -62,12 +62,13 @@ def normal(
     mean: float = 0.0,
     std: float = 1.0,
 ) -> NDArray[Any]:
-    """Normals by the transform of Box and Muller: `torch.randn`, `Tensor.normal_`.
+    """Normals by the Box-Muller transform: `torch.randn`, `Tensor.normal_`.
 
-    Fewer than 16 numbers come one at a time, in float64, as cosine and sine of pairs; the partner
-    of an odd one waits in the generator for the next such draw. From 16 on, each 16 uniforms give 8
-    cosines and then 8 sines, in float32 (float64 for float64); where the size is no multiple of 16,
-    the last 16 numbers are drawn again. A complex number is two reals of deviation std / √2.
+    Fewer than 16 numbers are drawn one at a time, in float64, as cosine and sine of pairs; the
+    second of an incomplete pair is kept in the generator for the next such draw. From 16 on, each
+    16 uniforms give 8 cosines and then 8 sines, in float32 (float64 for float64); if the size is
+    not a multiple of 16, the last 16 numbers are redrawn. A complex number is two reals of
+    deviation std / √2.
 
     From 16 on, float32 equals PyTorch's bit for bit (see `box_muller`); a standard normal z in
     float64 is within 1e-15 * max(1, |z|); the others are equal up to a rare last bit.
@@ -109,7 +110,7 @@ def _normal_float32(
     tail = size % 16
     whole = size - tail
     result = np.empty(size, np.float32)
-    # The last 16 that are drawn again go through the last block together with what precedes them.
+    # The redrawn last 16 share a block with the numbers before them.
     for part in box_muller.blocks(whole + 16 if tail else whole):
         words = twister.random_uint32(min(part.stop, whole) - part.start)
         if part.stop <= whole:
@@ -129,7 +130,7 @@ def log_normal(
     mean: float = 1.0,
     std: float = 2.0,
 ) -> NDArray[Any]:
-    """Exponentials of normals drawn one at a time, whatever the size: `Tensor.log_normal_`.
+    """Exponentials of normals drawn one at a time, for every size: `Tensor.log_normal_`.
 
     `mean` and `std` are those of the logarithm. In float64, within 1e-14 of PyTorch's, relatively;
     shorter floats are equal up to a rare last bit.
@@ -203,7 +204,7 @@ def slopes(
 ) -> NDArray[Any]:
     """For each element that is not positive a uniform real of [low, high), and 1 for the others.
 
-    As in PyTorch's `rrelu`, each takes the two words of a float64, whatever the dtype.
+    As in PyTorch's `rrelu`, each uses the two words of a float64, for every dtype.
     """
     result = np.ones_like(elements)
     drawn_for = elements <= 0
@@ -215,7 +216,7 @@ def slopes(
 def one_by_one(
     twister: MersenneTwister, count: int, mean: float = 0.0, std: float = 1.0
 ) -> NDArray[Any]:
-    """The next `count` normals, in float64, of the path that keeps the partner of an odd one."""
+    """The next `count` normals, in float64, of the path that caches the second of each pair."""
     result = np.empty(count)
     waiting = int(count > 0 and twister.next_normal is not None)
     if waiting:
@@ -228,7 +229,8 @@ def one_by_one(
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
     result[waiting:] = pairs[:wanted]
     if wanted % 2:
-        # The partner is part of the generator's state: by C's own functions it has PyTorch's bits.
+        # The cached second normal is part of the generator's state; C's functions give PyTorch's
+        # bits.
         first, second = uniforms[-1].tolist()
         radius_of_last = math.sqrt(-2.0 * math.log1p(-second))
         twister.next_normal = radius_of_last * math.sin(2.0 * math.pi * first)
@@ -236,7 +238,7 @@ def one_by_one(
 
 
 def overwritten_words(size: int, dtype: np.dtype[Any]) -> int:
-    """Words that `normal` takes for numbers past the last whole 16, which it then draws again.
+    """The number of words that `normal` uses past the last multiple of 16, before it redraws.
 
     PyTorch fills a float32 or float64 tensor with uniforms before it transforms any; a 16-bit float
     is transformed 16 at a time, and the rest is never drawn.
@@ -251,8 +253,8 @@ def real_part(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _box_muller(uniforms: NDArray[Any]) -> NDArray[Any]:
-    """Standard normals from uniforms, 16 by 16: 8 radii, 8 angles become 8 cosines, 8 sines."""
-    # Eight numbers at a time as one opaque item: NumPy copies those much faster than rows of eight.
+    """Standard normals from uniforms, 16 at a time: 8 radii and 8 angles."""
+    # Groups of eight as one opaque item: NumPy copies these much faster than rows of eight.
     eights = np.dtype((np.void, 8 * uniforms.itemsize))
     pairs = uniforms.view(eights).reshape(-1, 2)
     radius = pairs[:, 0].copy().view(uniforms.dtype)
@@ -274,7 +276,7 @@ def _complex(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class _Interval:
-    """Where the reals of one uniform draw lie, and what is computed with.
+    """The interval and working precision of a uniform draw.
 
     Raises:
         RuntimeError: See `uniform`.
@@ -290,7 +292,7 @@ class _Interval:
         self.start, stop = self.work.type(low), self.work.type(high)
         self.width = stop - self.start
         self.included, self.excluded = convert(self.start, dtype), convert(stop, dtype)
-        # Initial weights are drawn from [-a, a), which there is a shorter way to.
+        # Initial weights are drawn from [-a, a), which has a faster path.
         is_symmetric = self.start == -stop and stop > _SMALLEST_LIMIT
         half = 2.0 ** (DIGITS[self.work.name] - 1)
         self.spacing = np.array(stop / self.work.type(half)) if is_symmetric else None
@@ -300,13 +302,13 @@ class _Interval:
         if self.spacing is not None:
             reals = twister.symmetric_uniform(count, self.spacing)
             if self.dtype is self.work:
-                # The largest, a - spacing, is below a when rounded too.
+                # The largest value, a - spacing, is below a even after rounding.
                 return reals
         else:
             uniforms = twister.standard_uniform(count, self.work)
             reals = multiply_add(uniforms, self.width, self.start)
         reals = convert(reals, self.dtype)
-        # Rounding can reach the excluded end; PyTorch then gives the included one.
+        # Rounding can reach the excluded end; PyTorch then returns the included end.
         at_the_end = reals == self.excluded
         if np.count_nonzero(at_the_end):
             reals[at_the_end] = self.included
@@ -315,7 +317,7 @@ class _Interval:
 
 _interval = functools.lru_cache(maxsize=1024)(_Interval)
 
-# Of symmetric intervals whose spacing is no subnormal float32.
+# For symmetric intervals whose spacing is not a subnormal float32.
 _SMALLEST_LIMIT = 2.0**-100
 
 

@@ -1,4 +1,4 @@
-"""Moving a generator on as a draw would, without drawing."""
+"""Advancing a generator as a draw would, without drawing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from flambeau.random.mersenne import MersenneTwister
 
 
 def skip(twister: MersenneTwister, kind: str, *arguments: Any, **keywords: Any) -> None:
-    """Leave the generator as the draw named `kind` with the same arguments would leave it.
+    """Advance the generator as the draw named `kind` with the same arguments would.
 
-    Takes constant memory; a thousand million numbers take a few seconds.
+    It uses constant memory; 10**9 numbers take a few seconds.
 
     Args:
         twister: The generator.
         kind: The name of a draw of `flambeau.random.draws`.
-        arguments: What the draw takes after the generator.
-        keywords: What the draw takes by name.
+        arguments: The draw's arguments after the generator.
+        keywords: The draw's keyword arguments.
 
     Raises:
         ValueError: There is no such draw.
@@ -117,7 +117,7 @@ def _multinomial(
 
 
 def _reals(shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any]]:
-    """How many reals a draw of this shape and dtype holds, and their dtype."""
+    """The number of reals in a draw of this shape and dtype, and their dtype."""
     if dtype.kind == "c":
         return 2 * math.prod(shape), real_part(dtype)
     return math.prod(shape), dtype

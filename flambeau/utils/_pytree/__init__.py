@@ -1,7 +1,7 @@
-"""Nested containers taken apart into leaves and put together again, as `torch.utils._pytree` does.
+"""Flattening and unflattening nested containers, as in `torch.utils._pytree`.
 
-Dictionaries keep the order of their keys; ``None`` and tensors are leaves. A class that is
-registered here is known to JAX, `flambeau.func` and `flambeau.compile` too.
+Dictionaries keep the order of their keys; ``None`` and tensors are leaves. A class registered here
+is also registered for JAX, `flambeau.func` and `flambeau.compile`.
 """
 
 from flambeau._absent import Absent as _Absent

@@ -1,4 +1,4 @@
-"""How to get from a tree to one of its leaves."""
+"""The path from a tree to one of its leaves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ KeyPath = tuple[KeyEntry, ...]
 
 
 def keystr(kp: Iterable[KeyEntry]) -> str:
-    """The keys as one would write them in Python.
+    """The path in Python notation.
 
     >>> keystr((MappingKey("layers"), SequenceKey(0), GetAttrKey("weight")))
     "['layers'][0].weight"
@@ -67,7 +67,7 @@ def keystr(kp: Iterable[KeyEntry]) -> str:
 
 
 def key_get(obj: Any, kp: Iterable[KeyEntry]) -> Any:
-    """The member of a tree to which the keys lead."""
+    """The member of a tree at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj

@@ -1,4 +1,4 @@
-"""Functions of all leaves of a tree."""
+"""Functions applied to all leaves of a tree."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Types = type | tuple[type, ...] | types.UnionType
 
 
 def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """The tree with ``func(leaf, ...)`` in the place of each leaf.
+    """The tree with each leaf replaced by ``func(leaf, ...)``.
 
     Args:
-        func: Takes a leaf of ``tree``, and what stands at its place in each of ``rests``.
+        func: Takes a leaf of ``tree``, and the value at its position in each of ``rests``.
         tree: Any value; see `tree_flatten`.
-        *rests: Trees that have at least the structure of ``tree``.
-        is_leaf: Whether to leave a container as it is.
+        *rests: Trees with the structure of ``tree``, or a deeper one.
+        is_leaf: Returns whether to treat a container as a leaf.
 
     Raises:
         ValueError: One of ``rests`` has another structure.
@@ -47,16 +47,16 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf =
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
-    """Call ``func`` with each leaf, as `tree_map` does, and give the tree as it is."""
+    """Call ``func`` with each leaf, like `tree_map`, and return the tree unchanged."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
 
 def map_only(type_or_types_or_pred: Types | Callable[[Any], bool], /) -> Callable[..., Any]:
-    """A decorator for functions of leaves: other leaves than those meant stay as they are.
+    """A decorator for functions of leaves: leaves that are not selected are kept.
 
     Args:
-        type_or_types_or_pred: The classes of those meant, or a function that says which they are.
+        type_or_types_or_pred: The classes of the selected leaves, or a predicate.
     """
     is_meant = _meant(type_or_types_or_pred)
 
@@ -81,7 +81,7 @@ def tree_map_only(
     tree: Any,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """The tree with ``func(leaf)`` in the place of each leaf of some classes.
+    """The tree with each leaf of some classes replaced by ``func(leaf)``.
 
     >>> tree_map_only(int, lambda x: -x, [1, "a", 2.0])
     [-1, 'a', 2.0]
@@ -96,7 +96,7 @@ def tree_map_only_(
     tree: Any,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Call ``func`` with each leaf of some classes, and give the tree as it is."""
+    """Call ``func`` with each leaf of some classes, and return the tree unchanged."""
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
@@ -132,10 +132,10 @@ def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """The leaves of a tree, each with the keys that lead to it.
+    """The leaves of a tree, each with its path.
 
     Raises:
-        ValueError: A class in it was registered without keys.
+        ValueError: A class in the tree was registered without keys.
 
     >>> from flambeau.utils._pytree import keystr
     >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": (1, 2)})]
@@ -163,14 +163,14 @@ def _add_with_path(path: KeyPath, tree: Any, is_leaf: IsLeaf, found: list[Any]) 
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """The leaves of a tree, each with the keys that lead to it, and its structure."""
+    """The leaves of a tree, each with its path, and its structure."""
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 
 def tree_map_with_path(
     func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None
 ) -> Any:
-    """The tree with ``func(path, leaf, ...)`` in the place of each leaf; see `tree_map`."""
+    """The tree with each leaf replaced by ``func(path, leaf, ...)``; see `tree_map`."""
     found, treespec = tree_flatten_with_path(tree, is_leaf)
     others = [treespec.flatten_up_to(each) for each in rests]
     return treespec.unflatten(

@@ -1,4 +1,4 @@
-"""Nodes of a tree: Python's containers, and the classes that are registered."""
+"""Nodes of a tree: Python's containers, and registered classes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from flambeau.core.pytree import OwnParts, kind_of, register_parts
-from flambeau.core.tensor import Size
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.pytree import OwnParts, register_parts
+from flambeau.core.values.tensor import Size
 from flambeau.utils._pytree.keys import GetAttrKey, MappingKey, SequenceKey
 from flambeau.utils._pytree.named_tuples import is_namedtuple_class
 
@@ -20,9 +20,9 @@ __all__ = [
     "register_constant", "register_dataclass", "register_pytree_node",
 ]  # fmt: skip
 
-#: A tree is anything: a container of trees, or a leaf.
+#: A tree is any value: a container of trees, or a leaf.
 PyTree = Any
-#: What has to be known of a container besides its members.
+#: The metadata of a container besides its members.
 Context = Any
 DumpableContext = Any
 FlattenFn = FlattenFunc = Callable[[PyTree], tuple[list[Any], Context]]
@@ -33,13 +33,13 @@ FromDumpableContextFn = Callable[[DumpableContext], Context]
 
 
 class NodeDef(NamedTuple):
-    """How the containers of one class are taken apart.
+    """The flatten functions of one class of containers.
 
     Attributes:
         type: The class.
-        flatten_fn: Gives the members, and what else there is to know.
-        unflatten_fn: The inverse, from members and what else there is to know.
-        flatten_with_keys_fn: As ``flatten_fn``, with a key beside each member.
+        flatten_fn: Returns the members and the context.
+        unflatten_fn: The inverse, from members and context.
+        flatten_with_keys_fn: Like ``flatten_fn``, with a key for each member.
     """
 
     type: Any
@@ -49,17 +49,17 @@ class NodeDef(NamedTuple):
 
 
 class ConstantNode(NamedTuple):
-    """The place of an object that has no leaves."""
+    """Replaces an object without leaves."""
 
     value: Any
 
 
 class Serialization(NamedTuple):
-    """How a class of containers stands in a file.
+    """The serialized form of a class of containers.
 
     Attributes:
-        name: Its name there.
-        dump: What there is to know besides the members, as JSON has it; ``None`` for its own form.
+        name: Its serialized name.
+        dump: Converts the context to JSON values; ``None`` if it is JSON already.
         load: The inverse.
     """
 
@@ -88,17 +88,17 @@ def register_pytree_node(
     from_dumpable_context: FromDumpableContextFn | None = None,
     flatten_with_keys_fn: FlattenWithKeysFn | None = None,
 ) -> None:
-    """Tell how the instances of a class are taken apart, here, in JAX and in compiled functions.
+    """Register how instances of a class are flattened, here, in JAX and in compiled functions.
 
     Args:
-        cls: The class; its subclasses are not meant.
-        flatten_fn: Takes an instance; gives the list of its members, and what else there is to
-            know of it, which is compared with ``==``.
-        unflatten_fn: Takes members and what else there is to know; gives an instance.
-        serialized_type_name: Its name in what `treespec_dumps` writes.
-        to_dumpable_context: Makes what else there is to know something that JSON has.
+        cls: The class; subclasses are not included.
+        flatten_fn: A function of an instance that returns the list of its members and the context,
+            which is compared with ``==``.
+        unflatten_fn: A function of members and the context that returns an instance.
+        serialized_type_name: Its name in the result of `treespec_dumps`.
+        to_dumpable_context: Converts the context to JSON values.
         from_dumpable_context: The inverse.
-        flatten_with_keys_fn: As ``flatten_fn``, but gives pairs of keys and members.
+        flatten_with_keys_fn: Like ``flatten_fn``, but returns pairs of keys and members.
 
     Raises:
         ValueError: The class is registered, or only one of the two functions for JSON is given.
@@ -143,9 +143,9 @@ def _register_pytree_node(
 
 
 class _Hashable:
-    """The facts of a container besides its members, as a key for JAX.
+    """The context of a container as a hashable key for JAX.
 
-    It may be a list, and is not changed when that is.
+    The context may be a list; later changes to the list have no effect.
     """
 
     def __init__(self, context: Any) -> None:
@@ -166,7 +166,7 @@ class _Hashable:
 
 
 def _freeze(context: Any) -> tuple[type, Any]:
-    # With the types, since 1 == True.
+    # With types, since 1 == True.
     if isinstance(context, list | tuple):
         return type(context), tuple(map(_freeze, context))
     if isinstance(context, dict):
@@ -194,17 +194,17 @@ def register_dataclass(
     drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:
-    """Register a dataclass, whose members are its fields.
+    """Register a dataclass with its fields as members.
 
     Args:
         cls: A dataclass.
-        field_names: Its fields that are members; by default all that ``__init__`` takes.
-        drop_field_names: Its fields that are none; these take their default values again.
+        field_names: The fields that are members; by default all parameters of ``__init__``.
+        drop_field_names: The fields that are no members; they are reset to their defaults.
         serialized_type_name: See `register_pytree_node`.
 
     Raises:
         TypeError: It is not a dataclass.
-        ValueError: A field of it is in neither list, or a name is no field.
+        ValueError: A field is in neither list, or a name is not a field.
     """
     if not dataclasses.is_dataclass(cls):
         raise TypeError(f"{cls} is not a dataclass; register it with register_pytree_node")
@@ -221,7 +221,7 @@ def register_dataclass(
 
     def flatten(value: Any) -> tuple[list[Any], Any]:
         found = {name: getattr(value, name) for name in names}
-        # A field of None is no member, so that it stays None.
+        # A field that is None is not a member, so that it stays None.
         here = [name for name in names if found[name] is not None]
         return [found[name] for name in here], [here, [n for n in names if n not in here]]
 
@@ -259,14 +259,13 @@ def register_constant(cls: type[Any]) -> None:
 
 
 def is_constant_class(cls: type[Any]) -> bool:
-    """Whether ``cls`` was given to `register_constant`."""
+    """Whether ``cls`` was registered with `register_constant`."""
     return cls in _CONSTANTS
 
 
 def node_type_of(tree: Any) -> Any:
-    """The key of `SUPPORTED_NODES` for ``tree``, whether it is there or not."""
-    # Inside compiled functions other classes stand in for lists and dictionaries.
-    kind = kind_of(tree)
+    """The key of `SUPPORTED_NODES` for ``tree``, which may be missing there."""
+    kind = type(tree)
     if kind not in SUPPORTED_NODES and is_namedtuple_class(kind):
         return namedtuple
     return kind

@@ -1,4 +1,4 @@
-"""Structures of trees as texts of JSON, in PyTorch's form."""
+"""Tree structures as JSON, in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flambeau.core.tensor import Size
+from flambeau.core.values.tensor import Size
 from flambeau.utils._pytree.nodes import (
     SERIALIZATIONS,
     DumpableContext,
@@ -26,11 +26,12 @@ _NAMED_TUPLES: dict[Any, str] = {}
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """A structure as text, which `treespec_loads` and PyTorch read.
+    """A structure as text, readable by `treespec_loads` and PyTorch.
 
     Raises:
-        NotImplementedError: A class in it was registered without a ``serialized_type_name``.
-        TypeError: It is no structure.
+        NotImplementedError: A class in the structure was registered without a
+            ``serialized_type_name``.
+        TypeError: The argument is not a structure.
         ValueError: There is no such protocol; 1 is the only one.
     """
     if not isinstance(treespec, TreeSpec):
@@ -44,7 +45,7 @@ def treespec_loads(serialized: str) -> TreeSpec:
 
     Raises:
         NotImplementedError: No class is registered by a name in it.
-        ValueError: It has another protocol.
+        ValueError: The text has another protocol.
     """
     protocol, found = json.loads(serialized)
     _check_protocol(protocol)
@@ -53,7 +54,7 @@ def treespec_loads(serialized: str) -> TreeSpec:
 
 
 def _register_namedtuple(cls: type[Any], *, serialized_type_name: str) -> None:
-    """Give a class of named tuples a name in what `treespec_dumps` writes."""
+    """Set the name of a class of named tuples in the result of `treespec_dumps`."""
     _NAMED_TUPLES[cls] = serialized_type_name
 
 

@@ -6,6 +6,8 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flambeau.core.values import trees
+from flambeau.core.values.trees import Kind, Structure
 from flambeau.utils._pytree.nodes import SUPPORTED_NODES, node_type_of
 
 __all__ = [
@@ -22,59 +24,68 @@ class TreeSpec:
     """The structure of a tree: the class of its container, and the structures of its members.
 
     Attributes:
-        type: The class; ``None`` for a leaf.
-        context: What else there is to know of the container, such as its keys.
-        num_nodes: How many containers and leaves it has.
-        num_leaves: How many leaves it has.
-        num_children: How many members the container has.
+        num_leaves: The number of leaves.
     """
 
-    __slots__ = ("_children", "context", "num_children", "num_leaves", "num_nodes", "type")
+    __slots__ = ("_structure", "num_leaves")
 
-    def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]) -> None:
-        self.type = type
-        self.context = context
-        self._children = children_specs
-        self.num_children = len(children_specs)
-        self.num_nodes = 1 + sum(each.num_nodes for each in children_specs)
-        is_leaf = type is None
-        self.num_leaves = 1 if is_leaf else sum(each.num_leaves for each in children_specs)
+    def __init__(self, type: Any, context: Any, children_specs: Iterable[TreeSpec]) -> None:
+        parts = tuple([each._structure for each in children_specs])
+        self._structure = trees.LEAF if type is None else Structure(Kind(type, (), context), parts)
+        self.num_leaves = self._structure.num_leaves
+
+    @classmethod
+    def _of(cls, structure: Structure, num_leaves: int | None = None) -> TreeSpec:
+        self = cls.__new__(cls)
+        self._structure = structure
+        self.num_leaves = structure.num_leaves if num_leaves is None else num_leaves
+        return self
+
+    @property
+    def type(self) -> Any:
+        """The class of the container; ``None`` for a leaf."""
+        return self._structure.kind and self._structure.kind.cls
+
+    @property
+    def context(self) -> Any:
+        """The metadata of the container, such as its keys."""
+        return self._structure.kind and self._structure.kind.option
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of containers and leaves."""
+        return 1 + sum(each.num_nodes for each in self.children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """The number of members of the container."""
+        return len(self._structure.parts)
 
     @property
     def children_specs(self) -> list[TreeSpec]:
-        """The structures of the members."""
-        return self._children
+        """The structures of the members, in a new list."""
+        return [TreeSpec._of(each) for each in self._structure.parts]
 
     def children(self) -> list[TreeSpec]:
-        """The structures of the members, in a new list."""
-        return [*self._children]
+        """The same as `children_specs`."""
+        return self.children_specs
 
     def child(self, index: int) -> TreeSpec:
         """The structure of one member."""
-        return self._children[index]
+        return self.children_specs[index]
 
     def is_leaf(self) -> bool:
         """Whether it is the structure of a leaf."""
-        return self.type is None
+        return self._structure.kind is None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeSpec):
             return NotImplemented
-        return self is other or (
-            self.type == other.type
-            and self.context == other.context
-            and self._children == other._children
-        )
+        return self._structure == other._structure
 
     def __hash__(self) -> int:
-        keys = self.context
-        if isinstance(keys, list):
-            keys = tuple(tuple(each) if isinstance(each, list) else each for each in keys)
-        try:
-            found = hash(keys)
-        except TypeError:
-            found = 0
-        return hash((self.type, found, tuple(self._children)))
+        # The context need not be hashable.
+        return hash((self.type, *self.children_specs))
 
     def __repr__(self) -> str:
         return self._show(0)
@@ -83,14 +94,14 @@ class TreeSpec:
         if self.type is None:
             return "*"
         indent += 2
-        shown = f",\n{' ' * indent}".join(each._show(indent) for each in self._children)
+        shown = f",\n{' ' * indent}".join(each._show(indent) for each in self.children_specs)
         return f"TreeSpec({self.type.__name__}, {self.context!r}, [{shown}])"
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree of this structure with these leaves.
 
         Raises:
-            ValueError: There are more or fewer leaves than it has.
+            ValueError: The number of leaves is wrong.
         """
         given = [*leaves]
         if len(given) != self.num_leaves:
@@ -98,60 +109,45 @@ class TreeSpec:
                 f"`leaves` has length {len(given)}, but the structure has {self.num_leaves} "
                 f"leaves: {self!r}"
             )
-        return self._put_together(iter(given))
-
-    def _put_together(self, leaves: Iterator[Any]) -> Any:
-        if self.type is None:
-            return next(leaves)
-        members = [each._put_together(leaves) for each in self._children]
-        return SUPPORTED_NODES[self.type].unflatten_fn(members, self.context)
+        return trees.unflatten(self._structure, iter(given), _put_together)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """The parts of ``tree`` at the places of the leaves of this structure.
+        """The parts of ``tree`` at the positions of the leaves of this structure.
 
         Raises:
-            ValueError: ``tree`` has another structure above these places.
+            ValueError: ``tree`` has another structure above these positions.
         """
-        found: list[Any] = []
-        self._take_apart_as_this(tree, found)
-        return found
+        return trees.flatten_up_to(self._structure, tree, _members_as) or []
 
-    def _take_apart_as_this(self, tree: Any, found: list[Any]) -> None:
-        if self.type is None:
-            found.append(tree)
-            return
-        for part, member in zip(self._children, self._members_as_this(tree), strict=True):
-            part._take_apart_as_this(member, found)
 
-    def _members_as_this(self, tree: Any) -> list[Any]:
-        kind = node_type_of(tree)
-        if not (kind == self.type or (kind in _DICTIONARIES and self.type in _DICTIONARIES)):
-            raise ValueError(
-                f"Node type mismatch: expected {self.type}, but the other tree has {type(tree)}"
-            )
-        members, context = SUPPORTED_NODES[kind].flatten_fn(tree)
-        if len(members) != self.num_children:
-            raise ValueError(
-                f"Node arity mismatch: expected {self.num_children} members of {self.type}, but "
-                f"the other tree has {len(members)}"
-            )
-        if kind in _DICTIONARIES:
-            keys = self.context[1] if self.type is defaultdict else self.context
-            if set(keys) != set(tree):
-                missing, extra = [*(set(keys) - set(tree))], [*(set(tree) - set(keys))]
-                raise ValueError(f"Node keys mismatch: {missing} are missing, {extra} are extra")
-            return [tree[key] for key in keys]
-        # The length of a deque is no part of what is compared.
-        if kind is not deque and context != self.context:
-            raise ValueError(
-                f"Node context mismatch for {self.type}: expected {self.context}, but the other "
-                f"tree has {context}"
-            )
-        return [*members]
+def _members_as(structure: Structure, tree: Any) -> list[Any]:
+    """The members of a container of this structure; those of dictionaries in its order of keys."""
+    cls, option = structure.kind.cls, structure.kind.option
+    given = node_type_of(tree)
+    if not (given == cls or (given in _DICTIONARIES and cls in _DICTIONARIES)):
+        raise ValueError(f"Node type mismatch: expected {cls}, but the other tree has {type(tree)}")
+    members, context = SUPPORTED_NODES[given].flatten_fn(tree)
+    if len(members) != len(structure.parts):
+        raise ValueError(
+            f"Node arity mismatch: expected {len(structure.parts)} members of {cls}, but the other "
+            f"tree has {len(members)}"
+        )
+    if given in _DICTIONARIES:
+        keys = option[1] if cls is defaultdict else option
+        if set(keys) != set(tree):
+            missing, extra = [*(set(keys) - set(tree))], [*(set(tree) - set(keys))]
+            raise ValueError(f"Node keys mismatch: {missing} are missing, {extra} are extra")
+        return [tree[key] for key in keys]
+    # The maximum length of a deque is not compared.
+    if given is not deque and context != option:
+        raise ValueError(
+            f"Node context mismatch for {cls}: expected {option}, but the other tree has {context}"
+        )
+    return [*members]
 
 
 PyTreeSpec = TreeSpec
-_LEAF = TreeSpec(None, None, [])
+_LEAF = TreeSpec._of(trees.LEAF)
 
 
 class _LeafSpecs(type):
@@ -192,7 +188,7 @@ class _Asterisk:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """The structure as the tree prints, with asterisks in the place of leaves.
+    """The structure printed like the tree, with asterisks for leaves.
 
     >>> treespec_pprint(tree_structure({"b": 1, "a": (2, [3])}))
     "{'b': *, 'a': (*, [*])}"
@@ -201,7 +197,7 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 
 def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
-    """Whether ``tree`` is not taken apart."""
+    """Whether ``tree`` is a leaf."""
     return (is_leaf is not None and is_leaf(tree)) or node_type_of(tree) not in SUPPORTED_NODES
 
 
@@ -209,8 +205,8 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec
     """The leaves of a tree, in order, and its structure.
 
     Args:
-        tree: Any value: what is no container is a leaf, and so are ``None`` and tensors.
-        is_leaf: Whether to leave a container as it is.
+        tree: Any value: values other than containers are leaves, and so are ``None`` and tensors.
+        is_leaf: Returns whether to treat a container as a leaf.
 
     >>> tree_flatten({"b": 1, "a": (2, None)})
     ([1, 2, None], TreeSpec(dict, ['b', 'a'], [*,
@@ -218,25 +214,36 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec
         *])]))
     """
     leaves: list[Any] = []
-    return leaves, _take_apart(tree, leaves, is_leaf)
+    structure = trees.flatten(tree, leaves, _taking_apart(is_leaf))
+    return leaves, TreeSpec._of(structure, len(leaves))
 
 
-def _take_apart(tree: Any, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
-    kind = node_type_of(tree)
-    node = SUPPORTED_NODES.get(kind)
-    if node is None or (is_leaf is not None and is_leaf(tree)):
-        leaves.append(tree)
-        return _LEAF
-    members, context = node.flatten_fn(tree)
-    return TreeSpec(kind, context, [_take_apart(each, leaves, is_leaf) for each in members])
+def _take_apart(tree: Any) -> tuple[Kind, list[Any]] | None:
+    cls = node_type_of(tree)
+    if cls not in SUPPORTED_NODES:
+        return None
+    members, context = SUPPORTED_NODES[cls].flatten_fn(tree)
+    return Kind(cls, (), context), members
+
+
+def _taking_apart(is_leaf: IsLeaf) -> trees.TakeApart:
+    def take_apart(tree: Any) -> Any:
+        is_whole = is_leaf and node_type_of(tree) in SUPPORTED_NODES and is_leaf(tree)
+        return None if is_whole else _take_apart(tree)
+
+    return _take_apart if is_leaf is None else take_apart
+
+
+def _put_together(kind: Kind, members: list[Any]) -> Any:
+    return SUPPORTED_NODES[kind.cls].unflatten_fn(members, kind.option)
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree of this structure with these leaves; see `TreeSpec.unflatten`.
 
     Raises:
-        TypeError: ``treespec`` is no structure.
-        ValueError: There are more or fewer leaves than it has.
+        TypeError: ``treespec`` is not a structure.
+        ValueError: The number of leaves is wrong.
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
@@ -257,7 +264,9 @@ def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Iterator[Any]:
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree, in order."""
-    return [*tree_iter(tree, is_leaf)]
+    leaves: list[Any] = []
+    trees.flatten(tree, leaves, _taking_apart(is_leaf))
+    return leaves
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
@@ -268,21 +277,20 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
 def _broadcast_to_and_flatten(
     tree: Any, treespec: TreeSpec, is_leaf: IsLeaf = None
 ) -> list[Any] | None:
-    """A leaf of ``tree`` for each leaf of ``treespec``, of which it has the upper part.
+    """A leaf of ``tree`` for each leaf of ``treespec``, of which ``tree`` is a prefix.
 
     Returns:
-        ``None`` if it has another structure.
+        ``None`` if ``tree`` is not a prefix.
     """
-    if tree_is_leaf(tree, is_leaf):
-        return [tree] * treespec.num_leaves
-    kind = node_type_of(tree)
-    members, context = SUPPORTED_NODES[kind].flatten_fn(tree)
-    if (kind, context, len(members)) != (treespec.type, treespec.context, treespec.num_children):
-        return None
-    found: list[Any] = []
-    for member, part in zip(members, treespec.children_specs, strict=True):
-        spread = _broadcast_to_and_flatten(member, part, is_leaf)
-        if spread is None:
-            return None
-        found.extend(spread)
-    return found
+
+    def entries_as(structure: Structure, tree: Any) -> Any:
+        parts = take_apart(tree)
+        if parts is None:
+            return [tree] * len(structure.parts)
+        kind, members = parts
+        entries = [*members]
+        return entries if (kind, len(entries)) == (structure.kind, len(structure.parts)) else None
+
+    take_apart = _taking_apart(is_leaf)
+    found = trees.flatten_up_to(treespec._structure, tree, entries_as)
+    return None if found is None or any(map(take_apart, found)) else found

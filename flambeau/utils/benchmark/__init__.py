@@ -1,4 +1,4 @@
-"""Measuring how long statements take: `torch.utils.benchmark`."""
+"""Timing statements: `torch.utils.benchmark`."""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.utils.benchmark.compare import Compare

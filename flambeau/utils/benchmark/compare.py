@@ -9,7 +9,7 @@ from flambeau.utils.benchmark.measurement import Measurement, size_of, unit_of
 
 
 class Compare:
-    """A table of measurements: a row for each case, a column for each way.
+    """A table of measurements: a row for each case, a column for each variant.
 
     Args:
         results: The measurements; those with one label make one table.
@@ -28,10 +28,10 @@ class Compare:
         self._trims = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Accepted for PyTorch's sake; the table has no colors."""
+        """Accepted for compatibility; the table has no colors."""
 
     def highlight_warnings(self) -> None:
-        """Accepted for PyTorch's sake."""
+        """Accepted for compatibility."""
 
     def print(self) -> None:
         """Write the table on the standard output."""

@@ -37,7 +37,7 @@ class Measurement:
         number_per_run: How often the statement ran in each measurement.
         raw_times: The time of each.
         task_spec: The label of the measurement, or its statement.
-        metadata: Whatever belongs to it.
+        metadata: Additional data.
     """
 
     number_per_run: int
@@ -47,22 +47,22 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """The times of one run of the statement."""
+        """The time of one run of the statement, for each measurement."""
         return [each / self.number_per_run for each in self.raw_times]
 
     @property
     def mean(self) -> float:
-        """Their mean."""
+        """The mean of `times`."""
         return statistics.mean(self.times)
 
     @property
     def median(self) -> float:
-        """Their median."""
+        """The median of `times`."""
         return statistics.median(self.times)
 
     @property
     def iqr(self) -> float:
-        """The distance between their quartiles."""
+        """The interquartile range of `times`."""
         if len(self.times) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -110,5 +110,5 @@ def unit_of(seconds: float) -> str:
 
 
 def size_of(unit: str) -> float:
-    """How many seconds a unit has."""
+    """The number of seconds in a unit."""
     return _SIZES[unit]

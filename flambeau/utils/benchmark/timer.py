@@ -1,4 +1,4 @@
-"""`Timer`, which runs a statement and waits for what it computes."""
+"""`Timer`, which runs a statement and waits for its result."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from flambeau.utils.benchmark.measurement import Measurement, TaskSpec
 
 
 def timer() -> float:
-    """Seconds by the process's clock, when all that JAX computes is done."""
+    """The process's clock in seconds, read after all JAX computations."""
     jax.effects_barrier()
     for device in jax.local_devices():
-        # An array that is put on a device arrives after the computations before it.
+        # An array that is put on a device arrives after the preceding computations.
         jax.device_put(0, device).block_until_ready()
     return time.perf_counter()
 
 
 class Timer:
-    """Measures a statement of Python.
+    """Measures a Python statement.
 
-    A statement that is an expression is waited for: its value's tensors are there when a run ends.
-    A first run, in which programs are compiled, is not measured.
+    If the statement is an expression, a run ends when the tensors in its value are computed. A
+    first run, in which programs are compiled, is not measured.
 
     Args:
         stmt: The statement.
-        setup: What runs before.
-        global_setup: More of it.
+        setup: Code that runs before.
+        global_setup: More code that runs before.
         timer: The clock.
         globals: Names for the statement.
-        label: What is measured; for `Compare`.
-        sub_label: In which case.
-        description: By which way.
-        env: Where.
-        num_threads: Accepted for PyTorch's sake; XLA's threads are set before it starts.
+        label: The measured operation; for `Compare`.
+        sub_label: The case.
+        description: The variant.
+        env: The environment.
+        num_threads: Accepted for compatibility; XLA's threads are set before it starts.
         language: Python only.
 
     Raises:
@@ -70,7 +70,7 @@ class Timer:
         return Measurement(number, [self._timer.timeit(number)], self._task_spec)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Not there, as in PyTorch.
+        """Not available, as in PyTorch.
 
         Raises:
             NotImplementedError: Always.
@@ -80,7 +80,7 @@ class Timer:
     def blocked_autorange(
         self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Measure blocks of runs for ``min_run_time`` seconds at least."""
+        """Measure blocks of runs for at least ``min_run_time`` seconds."""
         self._warm_up()
         number = self._block()
         times: list[float] = []
@@ -94,7 +94,7 @@ class Timer:
         self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:  # fmt: skip
-        """Measure until the quartiles are nearer to the median than ``threshold`` of it."""
+        """Measure until the interquartile range is below ``threshold`` times the median."""
         self._warm_up()
         number = self._block()
         times: list[float] = []
@@ -117,7 +117,7 @@ class Timer:
             self._is_warm = True
 
     def _block(self) -> int:
-        """How many runs take long enough for the clock."""
+        """The number of runs that takes long enough for the clock."""
         number = 1
         while self._timer.timeit(number) < 1e-3 and number < 1 << 20:
             number *= 2
@@ -125,7 +125,7 @@ class Timer:
 
 
 def _waiting(stmt: str) -> str:
-    """A statement that waits for its value, if it has one."""
+    """The statement with a wait for its value, if it has one."""
     try:
         compile(stmt, "<stmt>", "eval")
     except SyntaxError:
@@ -134,7 +134,7 @@ def _waiting(stmt: str) -> str:
 
 
 def _wait_for(value: Any) -> None:
-    from flambeau.core.tensor import Tensor
+    from flambeau.core.values.tensor import Tensor
 
     if isinstance(value, Tensor) and isinstance(value._read(), jax.Array):
         value._read().block_until_ready()

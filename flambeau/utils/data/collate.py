@@ -1,4 +1,4 @@
-"""Batches from samples: the elements of like samples are stacked into tensors."""
+"""Batches from samples: elements at the same position are stacked into tensors."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import dtype as dtypes
-from flambeau.core.device import CPU, as_device
-from flambeau.core.modes import modes
-from flambeau.core.steps import Slice
-from flambeau.core.tensor import PLAIN_TYPES, Tensor
-from flambeau.core.upload import upload
-from flambeau.ops.factory import wrap_new
-from flambeau.ops.from_data import as_tensor, tensor
-from flambeau.ops.shape import stack
+from flambeau.core.devices.device import CPU, as_device
+from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.modes import modes
+from flambeau.core.values.steps import Slice
+from flambeau.core.values.tensor import PLAIN_TYPES, Tensor
+from flambeau.core.values.upload import upload
+from flambeau.ops.factories.factory import wrap_new
+from flambeau.ops.factories.from_data import as_tensor, tensor
+from flambeau.ops.shapes.shape import stack
+from flambeau.utils._pytree import tree_map
 from flambeau.utils.data.dataset import Subset, TensorDataset
 
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
 
 def default_collate(batch: Any) -> Any:
-    """The batch that a `DataLoader` makes of a list of samples by default.
+    """The default batch that a `DataLoader` creates from a list of samples.
 
-    What it gives, by the kind of the samples:
+    The result, by the kind of the samples:
 
     - tensors, and NumPy arrays: one tensor, with the samples along a new first dimension;
-    - NumPy numbers, integers, bools: a tensor of one dimension; floats: such a one in float64;
+    - NumPy numbers, integers, bools: a 1-d tensor; floats: a 1-d tensor in float64;
     - strings and bytes: the list of them;
-    - mappings, named tuples, sequences: one of the same type (for tuples a list), with what this
-      function gives for each key or position.
+    - mappings, named tuples, sequences: one of the same type (for tuples a list), with the result
+      of this function for each key or position.
 
     Raises:
         RuntimeError: Tensors differ in shape, or sequences in length.
-        TypeError: Samples are of another kind.
+        TypeError: Samples have another type.
 
     >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
     {'x': tensor([1, 2]), 'name': ['a', 'b']}
@@ -44,17 +45,18 @@ def default_collate(batch: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None) -> Any:
-    """A batch of samples, joined by a function for each type.
+    """A batch of samples, collated by a function for each type.
 
     Args:
         batch: The samples.
         collate_fn_map: By type, or tuple of types, functions that take the samples and, by keyword,
-            this dictionary. The first that fits the first sample is called. Mappings, named tuples
-            and sequences that none fits are gone into; see `default_collate`.
+            this dictionary. The first function that matches the first sample is called. Mappings,
+            named tuples and sequences without a match are collated recursively; see
+            `default_collate`.
 
     Raises:
         RuntimeError: Sequences differ in length.
-        TypeError: No function fits.
+        TypeError: No function matches.
     """
     first = batch[0]
     function = _function_for(first, collate_fn_map or {})
@@ -80,9 +82,9 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None 
 
 
 def default_convert(data: Any) -> Any:
-    """``data`` with the NumPy arrays and numbers in it as tensors, and all else as it is.
+    """``data`` with NumPy arrays and numbers converted to tensors, and other values unchanged.
 
-    It is what a `DataLoader` that makes no batches does with each sample.
+    A `DataLoader` without batches applies it to each sample.
 
     >>> import numpy
     >>> default_convert({"x": numpy.arange(2), "name": "a"})
@@ -102,9 +104,9 @@ def default_convert(data: Any) -> Any:
 
 
 def rows_of(dataset: Any, indices: Any) -> list[Tensor] | None:
-    """The result of `default_collate` for the samples at ``indices``, if that takes no samples.
+    """The `default_collate` of the samples at ``indices``, without reading single samples.
 
-    It does not for a `TensorDataset` and its subsets, unless a subclass reads in its own way.
+    Possible for a `TensorDataset` and its subsets, unless a subclass overrides reading.
     """
     if not (isinstance(indices, list) and indices):
         return None
@@ -118,14 +120,14 @@ def rows_of(dataset: Any, indices: Any) -> list[Tensor] | None:
         or own.__getitem__ is not TensorDataset.__getitem__
         or hasattr(dataset, "__getitems__")
         or not all(type(each) in PLAIN_TYPES for each in dataset.tensors)
-        # Bools, slices and tensors are no numbers of rows.
+        # Bools, slices and tensors are not row numbers.
         or not all(type(i) is int or isinstance(i, np.integer) for i in indices)
     ):
         return None
     rows = []
     for each in dataset.tensors:
-        arrays = _on_host([each])
-        rows.append(each[indices] if arrays is None else _adopt(arrays[0][indices], "cpu"))
+        arrays = on_host([each])
+        rows.append(each[indices] if arrays is None else adopt(arrays[0][indices], "cpu"))
     return rows
 
 
@@ -139,7 +141,7 @@ def _function_for(first: Any, functions: dict[Any, Callable[..., Any]]) -> Any:
 
 
 def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
-    """``content`` as a mapping of the type of ``model``, or a dictionary if there is no way."""
+    """``content`` as a mapping of the type of ``model``, or a dictionary if that is impossible."""
     try:
         if isinstance(model, MutableMapping):
             # For example a `defaultdict`, which holds more than its entries.
@@ -167,11 +169,11 @@ def _like_sequence(model: Any, content: list[Any]) -> Any:
 
 
 def _collate_tensors(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    arrays = _on_host(batch)
+    arrays = on_host(batch)
     if arrays is None or not _are_alike(arrays):
         return stack(tuple(batch), 0)
-    # In NumPy, since a program would be compiled for each number of samples.
-    return _adopt(np.stack(arrays), "cpu")
+    # In NumPy, since XLA would compile a program for each number of samples.
+    return adopt(np.stack(arrays), "cpu")
 
 
 def _collate_arrays(batch: Any, *, collate_fn_map: Any = None) -> Any:
@@ -179,7 +181,7 @@ def _collate_arrays(batch: Any, *, collate_fn_map: Any = None) -> Any:
     if first.dtype.kind in "SaUO":
         raise _unknown(first.dtype)
     if all(isinstance(each, np.ndarray) for each in batch) and _are_alike(batch):
-        return _adopt(np.stack(batch))
+        return adopt(np.stack(batch))
     return collate([as_tensor(each) for each in batch], collate_fn_map=collate_fn_map)
 
 
@@ -195,7 +197,7 @@ def _collate_strings(batch: Any, *, collate_fn_map: Any = None) -> Any:
     return batch
 
 
-#: What `default_collate` does with which types. Other types may be added.
+#: The collate functions of `default_collate` by type. Other types may be added.
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {
     Tensor: _collate_tensors,
     np.ndarray: _collate_arrays,
@@ -217,8 +219,8 @@ def _unknown(kind: Any) -> TypeError:
 # Between tensors and NumPy
 
 
-def _on_host(batch: Any) -> list[np.ndarray] | None:
-    """The elements of tensors, if they are at hand and no gradients are asked for."""
+def on_host(batch: Any) -> list[np.ndarray] | None:
+    """The elements of tensors, if they are available and no gradients are needed."""
     if modes.inside is not None:
         return None
     bases: dict[Any, np.ndarray] = {}
@@ -236,7 +238,7 @@ def _on_host(batch: Any) -> list[np.ndarray] | None:
 
 
 def _part(each: Tensor, base: np.ndarray) -> np.ndarray:
-    """The elements of a tensor among its base's; for a row such as ``x[3]``, without XLA."""
+    """The elements of a tensor within its base; for a row such as ``x[3]``, without XLA."""
     view = each._view
     if view is None:
         return base
@@ -254,10 +256,20 @@ def _are_alike(arrays: Any) -> bool:
     return all(each.shape == shape and each.dtype == dtype for each in arrays)
 
 
-def _adopt(array: np.ndarray, device: Any = None) -> Tensor:
-    """A tensor of an array without other references."""
+def adopt(array: np.ndarray, device: Any = None) -> Tensor:
+    """A tensor of an array that has no other references."""
     dtypes.from_numpy_dtype(array.dtype)
     place = as_device(device)
     if place.type == "meta" or modes.trace is not None or not array.dtype.isnative:
         return as_tensor(array, device=place)
     return wrap_new("as_tensor", upload(array, place.jax_device))
+
+
+def _pin_memory(data: Any, device: Any = None) -> Any:
+    """A batch whose tensors are in pinned memory.
+
+    Args:
+        data: Tensors in containers, or an object with a method ``pin_memory``.
+        device: Accepted for compatibility.
+    """
+    return tree_map(lambda each: each.pin_memory() if hasattr(each, "pin_memory") else each, data)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
 from flambeau.random.generator import Generator
 from flambeau.utils.data import workers
 from flambeau.utils.data.collate import default_collate, default_convert
@@ -30,7 +30,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 SampleT_co = TypeVar("SampleT_co", covariant=True)
 
-# How workers may be started. A fork would copy JAX's locks, but not the threads that hold them.
+# The start methods for workers. A fork would copy JAX's locks, but not the threads that hold them.
 _START_METHODS = ("spawn", "forkserver")
 _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
@@ -38,39 +38,40 @@ _FIXED = frozenset(
 
 
 class DataLoader(Generic[SampleT_co]):
-    """Goes through a dataset in batches; each iteration is one epoch.
+    """Iterates over a dataset in batches; each iteration is one epoch.
 
-    For PyTorch's seeds the batches are PyTorch's, and each iteration draws from the default
-    generator what PyTorch draws.
+    For equal seeds the batches equal PyTorch's, and each iteration draws the same numbers from the
+    default generator as in PyTorch.
 
     Args:
-        dataset: A `Dataset`, or anything with ``__getitem__`` and ``__len__``; or an
+        dataset: A `Dataset`, or any object with ``__getitem__`` and ``__len__``; or an
             `IterableDataset`.
-        batch_size: Samples in a batch; ``None`` gives samples instead of batches.
-        shuffle: Whether to take the samples in another random order at each iteration.
+        batch_size: The number of samples in a batch; ``None`` yields samples instead of batches.
+        shuffle: Whether to shuffle the samples at each iteration.
         sampler: The indices of the samples, in order; instead of ``shuffle``.
         batch_sampler: Lists of the indices of the batches; instead of ``batch_size``,
             ``shuffle``, ``sampler`` and ``drop_last``.
-        num_workers: How many processes prepare the batches; 0 for none but this one. Workers are
-            new processes, which import the main script: what it does must stand under
-            ``if __name__ == "__main__":``, and what they need must be picklable.
-        collate_fn: Makes a batch of a list of samples, by default `default_collate`; with
+        num_workers: The number of worker processes; 0 to prepare batches in this process. Workers
+            are new processes that import the main script: its actions must be under ``if __name__
+            == "__main__":``, and all objects that workers need must be picklable.
+        collate_fn: Creates a batch from a list of samples, by default `default_collate`; with
             ``batch_size=None`` it converts a sample, by default `default_convert`.
-        pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
-        drop_last: Whether to leave out a last batch that is smaller than the others.
-        timeout: For how many seconds to wait for a worker; 0 for as long as it takes.
-        worker_init_fn: Called in each worker with its number, when its seeds are set.
-        multiprocessing_context: How workers are started: ``"spawn"``, which is the default,
-            ``"forkserver"``, or such a context of ``multiprocessing``.
-        generator: What shuffling and the seeds of workers are drawn from; by default the default
+        pin_memory: Accepted for compatibility; JAX decides how it moves memory.
+        drop_last: Whether to drop a last batch that is smaller than the others.
+        timeout: The seconds to wait for a worker; 0 for no limit.
+        worker_init_fn: Called in each worker with its index, after its seeds are set.
+        multiprocessing_context: The start method of workers: ``"spawn"``, the default,
+            ``"forkserver"``, or a ``multiprocessing`` context of these kinds.
+        generator: The generator for shuffling and for the seeds of workers; by default the default
             generator.
-        prefetch_factor: How many batches each worker prepares ahead; 2 by default.
-        persistent_workers: Whether the workers stay for the next iteration, instead of new ones.
+        prefetch_factor: The number of batches that each worker prepares ahead; 2 by default.
+        persistent_workers: Whether the workers are kept for the next iteration.
         pin_memory_device: Accepted for PyTorch's sake.
-        in_order: Whether batches come in the order of the sampler, also when a later one is ready.
+        in_order: Whether batches are returned in the order of the sampler, even if a later one is
+            ready.
 
     Raises:
-        ValueError: Options exclude each other, or are out of their range.
+        ValueError: Options exclude each other, or are out of range.
         TypeError: ``multiprocessing_context`` is neither a string nor a context.
 
     >>> import flambeau
@@ -234,7 +235,7 @@ class DataLoader(Generic[SampleT_co]):
 
 
 class _NoIndices(Sampler[None]):
-    """Stands for the indices of samples that have none."""
+    """Replaces the indices of samples that have none."""
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
@@ -286,8 +287,8 @@ class LoaderIterator:
 
     Args:
         loader: The loader.
-        base_seed: What the random numbers of its workers start from; by default the loader's
-            generator draws it.
+        base_seed: The seed of the workers' random numbers; by default drawn from the loader's
+            generator.
     """
 
     def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
@@ -324,7 +325,7 @@ class LoaderIterator:
 
 
 class HereIterator(LoaderIterator):
-    """An epoch that is prepared in this process, when it is asked for."""
+    """An epoch prepared in this process, on demand."""
 
     def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
         super().__init__(loader, base_seed)
@@ -338,7 +339,7 @@ class HereIterator(LoaderIterator):
 
 
 class WorkersIterator(LoaderIterator):
-    """An epoch that is prepared by workers, which get the indices in turn."""
+    """An epoch prepared by workers, which get the indices in rotation."""
 
     def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
         super().__init__(loader, base_seed)
@@ -354,19 +355,19 @@ class WorkersIterator(LoaderIterator):
         )  # fmt: skip
         context = loader.multiprocessing_context or multiprocessing.get_context("spawn")
         self._workers = Workers(job, context)
-        # The workers of the batches that are under way, in the order of the batches.
+        # The workers of the pending batches, in the order of the batches.
         self._under_way: deque[int] = deque()
         self._begin(loader)
 
     def start_again(self, loader: DataLoader[Any]) -> None:
-        """Begin another epoch with the same workers."""
+        """Start another epoch with the same workers."""
         while self._under_way:
             self._receive()
         self._workers.restart()
         self._begin(loader)
 
     def _begin(self, loader: DataLoader[Any]) -> None:
-        # PyTorch asks the sampler a second time here, and so draws from a generator as often.
+        # PyTorch restarts the sampler here, and so draws from a generator as often.
         self._indices = iter(self._index_sampler)
         self._announced = loader._IterableDataset_len_called
         self._given = 0
@@ -394,7 +395,7 @@ class WorkersIterator(LoaderIterator):
         raise StopIteration
 
     def _send(self) -> None:
-        """Give the next index to the next worker, if there are both."""
+        """Send the next index to the next worker, if there are both."""
         try:
             index = next(self._indices)
         except StopIteration:
@@ -410,7 +411,7 @@ class WorkersIterator(LoaderIterator):
         return self._under_way.count(worker) < self._limit // sum(self._active)
 
     def _receive(self) -> tuple[int, str, Any]:
-        """The next reply: of the next batch or, if the order does not matter, of any."""
+        """The next reply: for the next batch or, if the order does not matter, for any."""
         if self._in_order:
             asked = {self._under_way[0]}
         else:
@@ -420,7 +421,7 @@ class WorkersIterator(LoaderIterator):
         return reply
 
 
-# PyTorch's names, which packages with loaders of their own ask for.
+# PyTorch's names, which packages with custom loaders import.
 _collate_fn_t: TypeAlias = Callable[[list[Any]], Any]
 _DatasetKind = DatasetKind
 _BaseDataLoaderIter = LoaderIterator

@@ -1,4 +1,4 @@
-"""Datasets: where samples come from, by index or one after the other."""
+"""Datasets: sources of samples, by index or in sequence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
+from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.random.generator import Generator, default_generator
 from flambeau.utils.data.sampler import permutation
 
@@ -23,11 +23,11 @@ SampleT_co = TypeVar("SampleT_co", covariant=True)
 
 
 class Dataset(Generic[SampleT_co]):
-    """Samples by key, most often by an index from 0 on.
+    """Samples by key, usually an index from 0 on.
 
-    A subclass defines ``__getitem__``, and ``__len__`` for samplers to know how many samples there
-    are. One that can read many samples faster at once than one by one defines
-    ``__getitems__(indices)`` too, which gives a list of them.
+    A subclass defines ``__getitem__``, and ``__len__``, which samplers need. If reading many
+    samples at once is faster, it also defines ``__getitems__(indices)``, which returns a list of
+    samples.
     """
 
     def __getitem__(self, index: Any) -> SampleT_co:
@@ -38,10 +38,10 @@ class Dataset(Generic[SampleT_co]):
 
 
 class IterableDataset(Dataset[SampleT_co], Iterable[SampleT_co]):
-    """Samples one after the other, as from a stream; a subclass defines ``__iter__``.
+    """Samples in sequence, as from a stream; a subclass defines ``__iter__``.
 
-    In each worker of a `DataLoader` there is a copy of its own. What keeps the copies from giving
-    the same samples is `get_worker_info`, asked in ``__iter__`` or in ``worker_init_fn``.
+    Each worker of a `DataLoader` has its own copy. Use `get_worker_info` in ``__iter__`` or in
+    ``worker_init_fn`` to make the copies return different samples.
     """
 
     def __add__(self, other: Dataset[Any]) -> ChainDataset:
@@ -51,13 +51,13 @@ class IterableDataset(Dataset[SampleT_co], Iterable[SampleT_co]):
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Sample i is the tuple of the tensors' elements at i in their first dimension.
 
-    A `DataLoader` that collates by default takes the rows of a batch at once.
+    A `DataLoader` with the default collation reads the rows of a batch at once.
 
     Args:
-        tensors: Of the same size in the first dimension.
+        tensors: Tensors of the same size in the first dimension.
 
     Raises:
-        AssertionError: They are not.
+        AssertionError: The sizes differ.
 
     >>> import flambeau
     >>> data = TensorDataset(flambeau.tensor([[1.0], [2.0]]), flambeau.tensor([0, 1]))
@@ -134,13 +134,13 @@ def _samples(dataset: Any, indices: list[Any]) -> list[Any]:
 
 
 class ConcatDataset(Dataset[SampleT_co]):
-    """The samples of several datasets, one dataset after the other.
+    """The concatenated samples of several datasets.
 
     Args:
-        datasets: With lengths, and at least one.
+        datasets: At least one dataset, with lengths.
 
     Raises:
-        AssertionError: There is none, or one is an `IterableDataset`.
+        AssertionError: There is no dataset, or one is an `IterableDataset`.
     """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
@@ -153,7 +153,7 @@ class ConcatDataset(Dataset[SampleT_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """For each dataset, how many samples there are up to its end."""
+        """The cumulative numbers of samples of the datasets."""
         return list(itertools.accumulate(len(each) for each in sequence))
 
     def __len__(self) -> int:
@@ -173,7 +173,7 @@ class ChainDataset(IterableDataset[Any]):
     """The samples of several `IterableDataset`, one dataset after the other.
 
     Raises:
-        AssertionError: When the samples or the length are asked for: another dataset is among them.
+        AssertionError: On reading the samples or the length: one is not an `IterableDataset`.
     """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
@@ -199,12 +199,12 @@ class Subset(Dataset[SampleT_co]):
     """The samples of a dataset at some indices.
 
     Args:
-        dataset: Where they are taken from.
-        indices: Which.
+        dataset: The dataset.
+        indices: The indices.
 
     Raises:
-        NotImplementedError: A subclass overrides ``__getitem__`` without ``__getitems__``, which
-            is what a `DataLoader` asks.
+        NotImplementedError: A subclass overrides ``__getitem__`` without ``__getitems__``, which a
+            `DataLoader` calls.
     """
 
     def __init__(self, dataset: Dataset[SampleT_co], indices: Sequence[Any]) -> None:
@@ -240,13 +240,13 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = default_generator,
 ) -> list[Subset[T]]:
-    """The samples of a dataset, shuffled and dealt out to subsets; PyTorch's for its seed.
+    """The shuffled samples of a dataset, split into subsets; equal to PyTorch's for equal seeds.
 
     Args:
-        dataset: Has a length.
-        lengths: Of the subsets; or fractions that add up to 1, which are rounded down, after which
-            the samples that are left go one each to the first subsets.
-        generator: What the order is drawn from.
+        dataset: The dataset, which must have a length.
+        lengths: The lengths of the subsets; or fractions that sum to 1, which are rounded down,
+            with the remaining samples going one each to the first subsets.
+        generator: The generator of the order.
 
     Raises:
         ValueError: The lengths do not add up to that of the dataset, or a fraction is negative.

@@ -1,4 +1,4 @@
-"""The part of a dataset that one of several processes takes."""
+"""The part of a dataset for one of several processes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """Every ``num_replicas``-th index of a dataset, from ``rank`` on, so that each process has one.
+    """Every ``num_replicas``-th index of a dataset, from ``rank`` on, for one process each.
 
-    All processes get equally many: indices from the beginning fill up what is missing, unless
-    ``drop_last`` leaves out what is too much.
+    All processes get equally many: missing indices are taken from the beginning again, unless
+    ``drop_last`` drops the surplus.
 
     Args:
-        dataset: Has a length.
-        num_replicas: How many processes there are; by default those of the process group.
-        rank: Which of them this is; by default this process's rank.
+        dataset: The dataset, which must have a length.
+        num_replicas: The number of processes; by default that of the process group.
+        rank: The index among the processes; by default this process's rank.
         shuffle: Whether the indices come in random order.
-        seed: Of that order, together with the epoch; the same in all processes.
+        seed: The seed of the order, together with the epoch; equal in all processes.
         drop_last: See above.
 
     Raises:
-        ValueError: The rank is not below the number of processes; or one of both is not given, and
-            there is no process group.
+        ValueError: The rank is not below the number of processes; or one of the two is not given,
+            and there is no process group.
     """
 
     def __init__(
@@ -74,5 +74,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order of an epoch; without it all epochs have the same."""
+        """Set the epoch, which changes the order; without it all epochs have the same order."""
         self.epoch: int = epoch

@@ -1,4 +1,4 @@
-"""A batch, or a sample, of a dataset: what a loader does between an index and a result."""
+"""Fetching a batch, or a sample, of a dataset for an index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Fetch = Callable[[Any], Any]
 
 
 class DatasetKind:
-    """How a loader reads its dataset: by indices, or in turn."""
+    """The access of a loader to its dataset: by indices, or in sequence."""
 
     Map = 0
     Iterable = 1
@@ -20,10 +20,10 @@ class DatasetKind:
 def fetcher(
     dataset: Any, is_iterable: bool, in_batches: bool, collate_fn: Fetch, drop_last: bool
 ) -> Fetch:
-    """The function that gives the sample of an index, or the batch of a list of indices.
+    """The function that returns the sample for an index, or the batch for a list of indices.
 
-    Of an iterable dataset it takes the next samples, as many as there are indices, and raises
-    StopIteration when there are no more.
+    For an iterable dataset it takes the next samples, as many as there are indices, and raises
+    StopIteration at the end.
     """
     if is_iterable:
         samples = iter(dataset)
@@ -53,7 +53,7 @@ def _in_turn(samples: Iterator[Any], drop_last: bool, collate_fn: Fetch) -> Fetc
                 try:
                     batch.append(next(samples))
                 except StopIteration:
-                    # An iterator that has ended may not be asked again.
+                    # An exhausted iterator must not be advanced again.
                     ended = True
                     break
         if not batch or (drop_last and len(batch) < len(indices)):

@@ -1,4 +1,4 @@
-"""Whether new processes, which import the main script, would run what it does once more."""
+"""Whether new processes, which import the main script, would run its code again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["is_unguarded"]
 def is_unguarded() -> bool:
     """Whether the main script is at a line that is not under ``if __name__ == "__main__":``.
 
-    A process that imports the script comes to this line too, and would start processes as well.
+    A process that imports the script reaches this line too, and would start processes as well.
     """
     main = vars(sys.modules["__main__"])
     if main.get("__file__") is None:
-        # Typed in, or given with -c: no process imports it.
+        # Interactive, or given with -c: no process imports it.
         return False
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -33,7 +33,7 @@ def _is_guarded(file: str, line: int) -> bool:
     try:
         tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
-        # Its text is not what runs.
+        # The source is not what runs.
         return True
     guards = [each for each in ast.walk(tree) if isinstance(each, ast.If) and _asks_name(each.test)]
     return any(each.lineno <= line <= (each.end_lineno or line) for each in guards)

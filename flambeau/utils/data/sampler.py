@@ -1,4 +1,4 @@
-"""Samplers: in which order samples are taken. For PyTorch's seeds they give PyTorch's indices."""
+"""Samplers: the order of samples. For equal seeds the indices equal PyTorch's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from flambeau.core import dtype as dtypes
-from flambeau.ops.creation import empty
-from flambeau.ops.from_data import as_tensor
-from flambeau.ops.sampling import multinomial, randint, randperm
+from flambeau.core.support import dtype as dtypes
+from flambeau.ops.draws.sampling import multinomial, randint, randperm
+from flambeau.ops.factories.creation import empty
+from flambeau.ops.factories.from_data import as_tensor
 from flambeau.random.generator import Generator
 
 __all__ = [
@@ -36,9 +36,9 @@ def _place(generator: Generator | None) -> Any:
 
 
 class Sampler(Generic[IndexT_co]):
-    """Gives indices of samples, or lists of them for whole batches.
+    """Yields indices of samples, or lists of indices for whole batches.
 
-    A subclass defines ``__iter__``, and ``__len__`` where the number of indices is known.
+    A subclass defines ``__iter__``, and ``__len__`` if the number of indices is known.
     """
 
     def __iter__(self) -> Iterator[IndexT_co]:
@@ -62,15 +62,15 @@ class RandomSampler(Sampler[int]):
     """Indices of a dataset in random order.
 
     Args:
-        data_source: The dataset, whose length counts.
+        data_source: The dataset, which must have a length.
         replacement: Whether indices are drawn again each time, and so may repeat.
-        num_samples: How many; by default as many as there are samples. Without replacement, more
-            than that go on with another order.
-        generator: What is drawn from. By default each iteration has a generator of its own, whose
-            seed is one draw from the default generator.
+        num_samples: The number of indices; by default that of the samples. Without replacement,
+            more than that continue with another permutation.
+        generator: The generator. By default each iteration has a new one, seeded by one draw from
+            the default generator.
 
     Raises:
-        TypeError: ``replacement`` is no bool.
+        TypeError: ``replacement`` is not a bool.
         ValueError: ``num_samples`` is not a positive integer.
 
     >>> list(RandomSampler(range(5), generator=Generator().manual_seed(0)))
@@ -95,7 +95,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an iteration gives."""
+        """The number of indices in an iteration."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -104,7 +104,7 @@ class RandomSampler(Sampler[int]):
             generator = Generator().manual_seed(draw_seed(None))
         n = len(self.data_source)
         if self.replacement:
-            # As PyTorch does, so that a generator shared with others is as far at each index.
+            # As in PyTorch, so that a shared generator has the same state at each index.
             for _ in range(self.num_samples // 32):
                 yield from _integers(n, 32, generator)
             yield from _integers(n, self.num_samples % 32, generator)
@@ -140,10 +140,10 @@ class WeightedRandomSampler(Sampler[int]):
     """Indices drawn in proportion to weights.
 
     Args:
-        weights: One for each sample; their sum does not matter.
-        num_samples: How many indices to draw.
+        weights: One weight for each sample; they need not sum to 1.
+        num_samples: The number of indices to draw.
         replacement: Whether an index can be drawn again.
-        generator: What is drawn from; by default the default generator.
+        generator: The generator; by default the default generator.
 
     Raises:
         ValueError: ``num_samples`` is not a positive integer, ``replacement`` no bool, or the
@@ -157,8 +157,8 @@ class WeightedRandomSampler(Sampler[int]):
         replacement: bool = True,
         generator: Generator | None = None,
     ) -> None:
-        _check_positive("num_samples", num_samples)
-        _check_bool("replacement", replacement)
+        check_positive("num_samples", num_samples)
+        check_bool("replacement", replacement)
         self.weights: Any = as_tensor(weights, dtype=dtypes.float64)
         if self.weights.ndim != 1:
             raise ValueError(f"weights must have 1 dimension, got {self.weights.ndim}")
@@ -181,7 +181,7 @@ class BatchSampler(Sampler[list[int]]):
     Args:
         sampler: A sampler or any iterable.
         batch_size: The length of the lists.
-        drop_last: Whether to leave out a last, shorter one.
+        drop_last: Whether to drop a last, shorter list.
 
     Raises:
         ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` no bool.
@@ -193,8 +193,8 @@ class BatchSampler(Sampler[list[int]]):
     def __init__(
         self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool
     ) -> None:
-        _check_positive("batch_size", batch_size)
-        _check_bool("drop_last", drop_last)
+        check_positive("batch_size", batch_size)
+        check_bool("drop_last", drop_last)
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -211,11 +211,11 @@ class BatchSampler(Sampler[list[int]]):
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
 
-def _check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
 
 
-def _check_bool(name: str, value: Any) -> None:
+def check_bool(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {value!r}")

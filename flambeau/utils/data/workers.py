@@ -1,7 +1,7 @@
-"""Processes that prepare batches: what runs in them, and how they are talked to.
+"""Worker processes that prepare batches, and the communication with them.
 
-They are new processes, not forks: JAX runs threads, which a fork would leave behind in the middle
-of their work. In them JAX computes on the CPU only, since the devices belong to this process.
+They are new processes, not forks: JAX has threads, which a fork would not copy. In workers JAX uses
+only the CPU, since the devices belong to this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 
 #: The kinds of reply.
 DATA, FAILED, ENDED = "data", "failed", "ended"
-# The message that is sent in place of an index, to begin the dataset again.
+# The message that restarts the dataset, sent in place of an index.
 _RESTART = "restart"
 _SECONDS_TO_END = 5
 
@@ -39,9 +39,9 @@ class WorkerInfo:
     """The result of `get_worker_info`.
 
     Attributes:
-        id: The worker's number, from 0 on.
-        num_workers: How many workers there are.
-        seed: What its random numbers start from: Python's, and flambeau's default generator.
+        id: The index of the worker, from 0 on.
+        num_workers: The number of workers.
+        seed: The seed of its random numbers: Python's, and flambeau's default generator.
         dataset: The worker's own copy of the dataset.
     """
 
@@ -55,13 +55,19 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker of a `DataLoader`, which one it is; elsewhere ``None``."""
+    """In a worker of a `DataLoader`, its `WorkerInfo`; elsewhere ``None``."""
     return _info
+
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """The four words that seed NumPy's generator in a worker of PyTorch's."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(entropy).generate_state(4).tolist()
 
 
 @dataclass(frozen=True)
 class Job:
-    """The settings that all workers of a loader get once."""
+    """The settings that are sent to all workers of a loader once."""
 
     dataset: Any
     is_iterable: bool
@@ -83,7 +89,7 @@ class Job:
 
 
 def work(connection: Connection, job: Job, number: int) -> None:
-    """Answer indices with batches, in order, until the other side closes the connection."""
+    """Reply to indices with batches, in order, until the other side closes the connection."""
     global _info
     seed = job.base_seed + number
     random.seed(seed)
@@ -91,7 +97,7 @@ def work(connection: Connection, job: Job, number: int) -> None:
     np.random.seed(numpy_seed(job.base_seed, number))  # noqa: NPY002 - the user's
     _info = WorkerInfo(number, job.num_workers, seed, job.dataset)
     fetch = _prepared(job, number)
-    # Sending waits for the reader, who may be busy, while there are batches to be prepared.
+    # Sending blocks until the reader is ready, while more batches can be prepared.
     with ThreadPoolExecutor(1) as sender, contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             kind, index = connection.recv()
@@ -99,25 +105,25 @@ def work(connection: Connection, job: Job, number: int) -> None:
                 fetch = _prepared(job, number, again=True)
             else:
                 sender.submit(connection.send_bytes, _reply(fetch, index, number))
-    # The last thing that `multiprocessing` does in this process.
+    # The last action of `multiprocessing` in this process.
     Finalize(None, _leave, exitpriority=-100)
 
 
 def _leave() -> None:
-    """End this process as forks end: taking the interpreter apart would take longer."""
+    """Exit this process like a fork: a shutdown of the interpreter would take longer."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.flush()
     os._exit(0)
 
 
 def numpy_seed(base_seed: int, number: int) -> np.ndarray:
-    """The four words that PyTorch seeds NumPy with in worker ``number``."""
+    """The four words with which PyTorch seeds NumPy in worker ``number``."""
     entropy = (number, base_seed % 2**32, base_seed >> 32, 0)
     return np.random.SeedSequence(entropy).generate_state(4)
 
 
 def _prepared(job: Job, number: int, again: bool = False) -> Fetch:
-    """The function that fetches; one that raises, if it cannot be had."""
+    """The fetching function; a function that raises, if there is none."""
     try:
         if job.worker_init_fn is not None and not again:
             job.worker_init_fn(number)
@@ -153,25 +159,25 @@ def _sendable(error: Exception) -> Exception:
 
 
 class WorkerError(Exception):
-    """Why an exception was raised in a worker: its message is the traceback there."""
+    """The cause of an exception raised in a worker: its message is the worker's traceback."""
 
 
 def raise_from_worker(error: Exception, number: int, text: str) -> None:
-    """Raise the error that a worker has raised."""
+    """Raise the error that a worker raised."""
     raise error from WorkerError(f"in DataLoader worker process {number}:\n\n{text}")
 
 
 class CannotBeSentError(Exception):
-    """The work of the workers cannot be pickled."""
+    """The job of the workers cannot be pickled."""
 
 
 class Workers:
-    """Processes that each answer indices with batches, in the order in which they are sent.
+    """Processes that each reply to indices with batches, in the order in which they are sent.
 
-    They end when this object does.
+    They end when this object is freed.
 
     Args:
-        job: What they do.
+        job: The job of the workers.
         context: The ``multiprocessing`` context that starts them.
 
     Raises:
@@ -193,7 +199,7 @@ class Workers:
             self._processes.append(process)
             ends.append(remote)
         try:
-            # Each start waits until the new process has read the dataset.
+            # Each start blocks until the new process has read the dataset.
             with _on_the_cpu(), ThreadPoolExecutor(job.num_workers) as threads:
                 list(threads.map(lambda process: process.start(), self._processes))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
@@ -208,21 +214,21 @@ class Workers:
                 end.close()
 
     def send(self, worker: int, index: Any) -> None:
-        """Let a worker prepare the sample or batch of ``index``."""
+        """Make a worker prepare the sample or batch of ``index``."""
         self._send(worker, ("index", index))
 
     def restart(self) -> None:
-        """Let all workers begin with the dataset again."""
+        """Make all workers restart the dataset."""
         for worker in range(len(self._processes)):
             self._send(worker, (_RESTART, None))
 
     def _send(self, worker: int, message: Any) -> None:
-        # That a worker is gone is said when its reply is asked for.
+        # A dead worker is reported when its reply is read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._connections[worker].send(message)
 
     def receive(self, workers: set[int], timeout: float) -> tuple[int, str, Any]:
-        """The next reply of one of some workers: its worker, its kind, and its content.
+        """The next reply of some workers: the worker, the kind, and the content.
 
         Raises:
             RuntimeError: There was none for ``timeout`` seconds, if that is not 0; or the worker
@@ -249,7 +255,7 @@ class Workers:
 
 @contextlib.contextmanager
 def _on_the_cpu() -> Iterator[None]:
-    """Let processes that are started in this block find no other device than the CPU."""
+    """Hide all devices except the CPU from processes that are started in this block."""
     before = os.environ.get("JAX_PLATFORMS")
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import flambeau
 from flambeau import fft
 from flambeau.nn import functional as F
-from flambeau.ops.neural import multihead, unpooling
-from flambeau.ops.neural.recurrent import recurrent_layers
+from flambeau.ops.neural import multihead
+from flambeau.ops.neural.sequences.recurrent import recurrent_layers
+from flambeau.ops.neural.spatial import unpooling
 from flambeau.ops.signals import short_time_fourier
 from tests.autograd.gradient_rows.row import (
     BATCH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau.nn import functional as F
-from flambeau.ops.neural import margin_loss
+from flambeau.ops.neural.losses import margin_loss
 from tests.autograd.gradient_rows.row import (
     LABELS,
     POSITIVE,

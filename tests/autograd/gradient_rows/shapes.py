@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import flambeau
 from flambeau.nn import functional as F
-from flambeau.ops import many
-from flambeau.ops.neural import packed_sequences as packed
+from flambeau.ops.neural.sequences import packed_sequences as packed
+from flambeau.ops.reductions import many
 from tests.autograd.gradient_rows.row import (
     BATCH,
     IMAGE,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import flambeau
-from flambeau.core.convert import make
+from flambeau.core.values.convert import make
 
 random = np.random.default_rng(11)
 

@@ -400,8 +400,8 @@ ABSENT: dict[str, dict[str, str]] = {
 OWN = {
     "": """
         CompileError alias as_torch assertions checkpoint core device_modules from_jax
-        install_as_torch numerics ops rare return_types shard streams threads
-        uninstall_as_torch
+        install_as_torch numerics ops profile rare return_types shard streams summary
+        threads uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only; and the members of
     # PyTorch's DTensor, which here is any tensor that lies on a mesh.

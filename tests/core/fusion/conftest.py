@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flambeau.core.fusion import stream
-from flambeau.core.gears import settings
+from flambeau.core.programs.gears import settings
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 import flambeau
-from flambeau.core.fusion import stream
-from flambeau.core.gears import REPETITIONS, settings
-from flambeau.core.statistics import statistics
+from flambeau.core.fusion import sequence, stream
+from flambeau.core.programs.gears import REPETITIONS, settings
+from flambeau.core.support.statistics import statistics
 
 
 def fused_after(size: int, most: int) -> int:
@@ -60,3 +61,24 @@ def test_what_is_known_of_sequences_is_bounded(monkeypatch: pytest.MonkeyPatch) 
         assert len(stream.here.stream._root.after) <= 6
         assert len(stream.here.stream.loops) <= 6
     assert statistics.fused - before >= 11
+
+
+def test_arrays_without_elements_are_made_for_compiling_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+
+    def noted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return without_elements(*arguments)
+
+    without_elements = sequence.without_elements
+    monkeypatch.setattr(sequence, "without_elements", noted)
+    monkeypatch.setattr(settings, "fuse", REPETITIONS)
+    assert fused_after(5, 60) == 60
+    (point,) = [each.point for each in stream.here.stream._seen.values()]
+    assert point is not None
+    assert not made
+    monkeypatch.setattr(settings, "fuse", 30)
+    assert fused_after(6, 60) == 30
+    assert len(made) == 1

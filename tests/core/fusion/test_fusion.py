@@ -16,11 +16,11 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.forms import form_of
 from flambeau.core.fusion import sequence, stream
-from flambeau.core.fusion.deferred import Deferred
-from flambeau.core.gears import settings
-from flambeau.core.statistics import statistics
+from flambeau.core.programs.deferred import Deferred
+from flambeau.core.programs.forms import form_of
+from flambeau.core.programs.gears import settings
+from flambeau.core.support.statistics import statistics
 from flambeau.nn import functional as F
 
 

@@ -9,7 +9,7 @@ import pytest
 import flambeau
 from flambeau import compiler
 from flambeau.core.fusion import stream
-from flambeau.core.gears import settings
+from flambeau.core.programs.gears import settings
 
 
 def explained() -> str:

@@ -230,6 +230,7 @@ MOVED = {
     "slice": (lambda x: lax.slice(x, (1, 0, 2), (4, 6, 7), (2, 1, 3)), X),
     "slice to nothing": (lambda x: x[3:3], X),
     "split": (lambda x: lax.split(x, (1, 0, 5), 1), X),
+    "tile": (lambda x: jnp.tile(x, (2, 1, 3)), X),
     "stack": (lambda x, y: jnp.stack([x, y, x], 1), X, Y),
     "squeeze": (lambda x: lax.squeeze(x, (0, 2)), X[:1, :, :1]),
     "transpose": (lambda x: x.transpose(2, 0, 1), X),
@@ -457,6 +458,35 @@ def test_gather_and_scatter(name):
         check(function, tame(dtype, (5, 6, 7)), WHERE, ulps=2)
 
 
+def many_calls(count):
+    """A function that calls another one so often, with some results left out."""
+    rule = jax.jit(lambda x, y: (jnp.sqrt(jnp.abs(x * y)) - x, x + y))
+
+    def function(x, y):
+        for _ in range(count):
+            x, y = rule(x, y)[0], rule(y, x)[1]
+        return x, y, rule(x, jnp.float32(2))
+
+    return function
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_calls(count):
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    check(many_calls(count), x, x[::-1].copy(), ulps=4 * count)
+
+
+def test_a_function_that_is_called_often_is_one_plan():
+    few, many = (
+        plan_of(jax.jit(many_calls(count)).trace(*[np.ones(3, np.float32)] * 2).jaxpr)
+        for count in (200, 400)
+    )
+    assert len({id(each.plan) for each, _ in many._steps if hasattr(each, "plan")}) <= 2
+    assert len(many) > 1.9 * len(few)
+    assert many.work > 1.9 * few.work
+    assert len(pickle.dumps(many)) < 2.2 * len(pickle.dumps(few))
+
+
 def test_each_rule_is_compared():
     """Every rule but names for the same primitive is met by some case above."""
     met = set()
@@ -478,7 +508,7 @@ def test_each_rule_is_compared():
         met |= names_in(jax.make_jaxpr(function)(*arguments).jaxpr)
     aliases = {"add_any", "copy_p", "scatter_add", "scatter_mul", "scatter_max", "scatter_min"}
     of_later_versions = {"one_minus_square"}
-    assert {*RULES} - met <= aliases | of_later_versions
+    assert {*RULES} - met <= aliases | of_later_versions | {"call"}
 
 
 def names_in(jaxpr):

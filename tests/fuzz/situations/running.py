@@ -54,11 +54,11 @@ class Verdict:
     """What came of a situation.
 
     Attributes:
-        kind: ``"equal"``, ``"warned"`` (a warning was demanded and given), or a disagreement:
-            ``"stale"`` (another value than eager's), ``"refused"`` (an error where eager gives a
-            value), ``"unwarned"`` (no warning was given), ``"traced again"``
-            although nothing has changed; ``"vacuous"``: eager does not depend on the change, or
-            fails before it.
+        kind: ``"equal"``, ``"eager"`` (no program, and equal where calls may run eagerly),
+            ``"warned"`` (a warning was demanded and given), or a disagreement: ``"stale"`` (another
+            value than eager's), ``"refused"`` (an error where eager gives a value), ``"unwarned"``
+            (no warning was given), ``"traced again"`` although nothing has changed; ``"vacuous"``:
+            eager does not depend on the change, or fails before it.
         detail: What was given instead.
     """
 
@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def agrees(self) -> bool:
-        return self.kind in ("equal", "warned")
+        return self.kind in ("equal", "eager", "warned")
 
 
 class SituationReport(Report):
@@ -114,6 +114,8 @@ def judge(situation: Situation) -> Verdict:
     if situation.matters and len({*map(repr, eager.results)}) == 1:
         return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
     for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
+        if mine in _REFUSALS and mine != due:
+            return _judge_refusal(situation, eager, compiled)
         if mine != due:
             kind = "refused" if isinstance(mine, str) and not isinstance(due, str) else "stale"
             detail = f"call {i + 1}: {compiled.shown[i]} instead of {eager.shown[i]}"
@@ -126,10 +128,12 @@ def judge(situation: Situation) -> Verdict:
 
 def _traces_again(situation: Situation, eager: Outcome, counts: list[int]) -> bool:
     """Whether there is another program although nothing has changed for long enough."""
+    # The first call after a change of a cache fills it, and runs eagerly.
+    settles = max(situation.settles, 1 + ("cache" in situation.source()))
     unchanged = 0
     for i in range(1, len(_STEPS)):
         unchanged = 0 if _STEPS[i] else unchanged + 1
-        is_late = unchanged >= situation.settles and not isinstance(eager.results[i], str)
+        is_late = unchanged >= settles and not isinstance(eager.results[i], str)
         if is_late and counts[i] > counts[i - 1]:
             return True
     return False
@@ -143,12 +147,13 @@ def _judge_refusal(situation: Situation, eager: Outcome, compiled: Outcome) -> V
         if mine != due:
             detail = f"call {i + 1}: {compiled.shown[i]} instead of {eager.shown[i]}"
             return Verdict(situation, "stale", detail)
+    is_refused = any(each in _REFUSALS for each in compiled.results)
     again = _outcome(situation, compiled=False)
     lenient = _outcome(situation, compiled=True, fullgraph=False)
     # Clocks give no call the same results.
     if again.results == eager.results and lenient.results != eager.results:
         return Verdict(situation, "stale", f"{lenient.shown} instead of {eager.shown}")
-    return Verdict(situation, "equal", "; ".join(compiled.told))
+    return Verdict(situation, "eager" if is_refused else "equal", "; ".join(compiled.told))
 
 
 def _judge_warning(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:

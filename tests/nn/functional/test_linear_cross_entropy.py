@@ -6,7 +6,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
-from flambeau.ops.neural.linear_cross_entropy import linear_cross_entropy
+from flambeau.ops.neural.losses.linear_cross_entropy import linear_cross_entropy
 
 
 def operands(count=5, classes=7, features=3):

@@ -13,7 +13,7 @@ from flambeau.nn.utils.rnn import (
     pack_sequence,
     pad_packed_sequence,
 )
-from flambeau.ops.neural.recurrent import recurrent_layers
+from flambeau.ops.neural.sequences.recurrent import recurrent_layers
 
 
 def steps(*shape):

@@ -4,7 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core import dispatch
+from flambeau.core.operators import dispatch
 from flambeau.nn.utils import clip_grad_norm_, clip_grad_value_, get_total_norm
 
 
@@ -41,7 +41,7 @@ def test_clipping_is_one_dispatch(monkeypatch):
         names.append(kernel.name)
         return run(kernel, inputs)
 
-    monkeypatch.setattr("flambeau.core.op.run", noting)
+    monkeypatch.setattr("flambeau.core.operators.op.run", noting)
     clip_grad_norm_(given, 1.0)
     clip_grad_value_(given, 0.5)
     assert names == ["clipped_to_norm", "clipped_to_value"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.core.compiler import cpu_forms
+from flambeau.core.devices.compiler import cpu_forms
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 
 rng = np.random.default_rng(0)

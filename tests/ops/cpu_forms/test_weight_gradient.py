@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.compiler import cpu_forms
+from flambeau.core.devices.compiler import cpu_forms
 from flambeau.ops.cpu_forms.weight_gradient import matrix_product, turns
 
 # The shapes of both matrices, by the dimension of the right one that is summed over.

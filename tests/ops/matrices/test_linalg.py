@@ -255,3 +255,22 @@ def test_errors_state_the_facts(name):
 def test_a_number_is_no_matrix():
     with pytest.raises(TypeError, match=r"Tensor.*number"):
         t(M) @ 2.0
+
+
+@pytest.mark.parametrize("order", [float("inf"), float("-inf")])
+@pytest.mark.parametrize("interpret", [True, False])
+def test_the_gradient_of_a_norm_of_nan_is_zero_in_each_gear(order, interpret):
+    x = flambeau.tensor([float("nan"), 1.5, 0.75], requires_grad=True)
+    with flambeau.compiler.gears(interpret=interpret):
+        flambeau.linalg.vector_norm(x, order).backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+HALF = ["svd", "eigh", "eig", "qr", "lu_factor", "cholesky", "inv", "slogdet", "pinv", "ldl_factor"]
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_factors_of_matrices_in_half_precision_are_refused(name):
+    for dtype, kind in ((flambeau.bfloat16, "BFloat16"), (flambeau.float16, "Half")):
+        with pytest.raises(NotImplementedError, match=f"not implemented for '{kind}'"):
+            getattr(flambeau.linalg, name)(flambeau.eye(2, dtype=dtype))

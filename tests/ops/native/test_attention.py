@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.native import native_kernels
 from flambeau.nn import functional as F
 from flambeau.ops.native import attention as native
 from flambeau.ops.neural.attention import attention

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.native import native_kernels
 from flambeau.ops.cpu_forms import convolutions as forms
 from flambeau.ops.native import convolution as native
 from tests.ops.cpu_forms.test_convolutions import CONVOLUTIONS, TRANSPOSED

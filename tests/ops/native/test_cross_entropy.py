@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.native import native_kernels
 from flambeau.nn import functional as F
 from flambeau.ops.native import cross_entropy as native
-from flambeau.ops.neural.loss import cross_entropy
+from flambeau.ops.neural.losses.loss import cross_entropy
 
 pytestmark = pytest.mark.skipif(
     "flambeau_cross_entropy_gradient" not in native_kernels(),

@@ -9,9 +9,9 @@ import pytest
 
 import flambeau
 from flambeau import nn, optim
-from flambeau.core.native import native_kernels
-from flambeau.ops.many import clipped_to_norm
+from flambeau.core.devices.native import native_kernels
 from flambeau.ops.native import many as native
+from flambeau.ops.reductions.many import clipped_to_norm
 
 pytestmark = pytest.mark.skipif(
     not {"flambeau_adam", "flambeau_clip", "flambeau_sgd"} <= {*native_kernels()},

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.native import native_kernels
 from flambeau.nn import functional as F
 from flambeau.ops.native import pooling as native
-from flambeau.ops.neural.pooling import max_pool1d, max_pool2d, max_pool3d, max_pool_with_indices
-from flambeau.ops.neural.windows import Windows
+from flambeau.ops.neural.spatial.pooling import (
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_indices,
+)
+from flambeau.ops.neural.spatial.windows import Windows
 
 pytestmark = pytest.mark.skipif(
     "flambeau_max_pool" not in native_kernels(),

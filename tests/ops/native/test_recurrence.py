@@ -9,9 +9,9 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.native import native_kernels
+from flambeau.core.devices.native import native_kernels
 from flambeau.ops.native import recurrence as native
-from flambeau.ops.neural.recurrent import recurrent_layers
+from flambeau.ops.neural.sequences.recurrent import recurrent_layers
 
 pytestmark = pytest.mark.skipif(
     "flambeau_lstm" not in native_kernels(),

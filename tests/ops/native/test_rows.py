@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.core.native import native_kernels
-from flambeau.ops.cumulative import cumsum
+from flambeau.core.devices.native import native_kernels
 from flambeau.ops.native import rows as native
 from flambeau.ops.neural.normalization import group_norm, instance_norm, layer_norm
 from flambeau.ops.neural.softmax import log_softmax, softmax
+from flambeau.ops.reductions.cumulative import cumsum
 
 pytestmark = pytest.mark.skipif(
     "flambeau_standardize_groups" not in native_kernels(),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.ops.neural.packed_sequences import (
+from flambeau.ops.neural.sequences.packed_sequences import (
     Layout,
     batch_steps,
     pack_steps,

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 from flambeau.nn import functional as F
-from flambeau.ops.neural import pooling
+from flambeau.ops.neural.spatial import pooling
 
 
 def _averages(row, outputs):

@@ -6,8 +6,8 @@ import pytest
 import flambeau
 from flambeau import func
 from flambeau.autograd import gradcheck, gradgradcheck
-from flambeau.ops.neural.packed_sequences import Layout, fill_behind
-from flambeau.ops.neural.recurrent import run_layers
+from flambeau.ops.neural.sequences.packed_sequences import Layout, fill_behind
+from flambeau.ops.neural.sequences.recurrent import run_layers
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
 LENGTHS = [3, 2]

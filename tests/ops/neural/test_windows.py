@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.ops.neural import folding, padding, pooling, resampling, taps
-from flambeau.ops.neural.windows import Windows
+from flambeau.ops.neural.spatial import folding, padding, pooling, resampling, taps
+from flambeau.ops.neural.spatial.windows import Windows
 
 # Kernel, outputs, stride, dilation.
 WINDOWS = {

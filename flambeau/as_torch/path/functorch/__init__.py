@@ -1,6 +1,6 @@
-"""`import functorch`, where flambeau stands in for torch: it came before `torch.func`.
+"""`import functorch`, the predecessor of `torch.func`, under the name torch.
 
-It has functions of `flambeau.func`, and modules as functions of their parameters.
+It has the functions of `flambeau.func`, and functional versions of modules.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 def make_functional(
     model: nn.Module, disable_autograd_tracking: bool = False
 ) -> tuple[Callable[..., Any], tuple[Tensor, ...]]:
-    """A module as a function of its parameters.
+    """Convert a module to a function of its parameters.
 
     Args:
         model: A module without buffers.
-        disable_autograd_tracking: Give parameters that require no grad.
+        disable_autograd_tracking: Return parameters that do not require gradients.
 
     Returns:
         A function ``function(parameters, *args, **kwargs)``, and copies of the parameters.
@@ -61,11 +61,11 @@ def make_functional(
 def make_functional_with_buffers(
     model: nn.Module, disable_autograd_tracking: bool = False
 ) -> tuple[Callable[..., Any], tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """A module as a function of its parameters and buffers.
+    """Convert a module to a function of its parameters and buffers.
 
     Args:
         model: A module.
-        disable_autograd_tracking: Give parameters that require no grad.
+        disable_autograd_tracking: Return parameters that do not require gradients.
 
     Returns:
         A function ``function(parameters, buffers, *args, **kwargs)``, copies of the parameters and
@@ -88,13 +88,13 @@ def make_functional_with_buffers(
 def combine_state_for_ensemble(
     models: list[nn.Module],
 ) -> tuple[Callable[..., Any], tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Several modules of one kind as a function, with their parameters and buffers stacked.
+    """Convert modules of one class to a function, with parameters and buffers stacked.
 
     Args:
         models: Modules of one class, all in training mode or none.
 
     Returns:
-        As `make_functional_with_buffers`, with one dimension more, to be mapped over by `vmap`.
+        As `make_functional_with_buffers`, with a leading dimension to map over with `vmap`.
 
     Raises:
         RuntimeError: There are no modules, or they differ in class or mode.

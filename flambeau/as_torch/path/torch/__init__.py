@@ -1,7 +1,7 @@
-"""`import torch`, where flambeau stands in: this module is found, and forwards to `flambeau`.
+"""`import torch` under flambeau: this module forwards to `flambeau`.
 
-Its folder is on ``sys.path`` and in ``PYTHONPATH``, so that processes which are started meanwhile
-find it before a PyTorch that is installed.
+Its folder is on ``sys.path`` and in ``PYTHONPATH``, so that child processes find it before an
+installed PyTorch.
 """
 
 from flambeau.as_torch.installation import become_torch

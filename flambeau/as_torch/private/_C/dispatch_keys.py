@@ -1,4 +1,4 @@
-"""Names of the parts of PyTorch's dispatcher, of which autocast has one for each type of device."""
+"""PyTorch's dispatch keys; autocast has one for each device type."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _NAMES = (
     "CompositeImplicitAutograd CompositeExplicitAutograd CompositeExplicitAutogradNonFunctional"
 )
 
-#: Parts of PyTorch's dispatcher, by their names.
+#: PyTorch's dispatch keys by name.
 DispatchKey = enum.Enum("DispatchKey", _NAMES)
 
 _AUTOCAST = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda", "AutocastXLA": "tpu"}
 
 
 class DispatchKeySet:
-    """A set of parts of PyTorch's dispatcher.
+    """A set of dispatch keys.
 
     Args:
-        keys: One or several.
+        keys: One key or several.
     """
 
     def __init__(self, *keys: DispatchKey) -> None:
@@ -45,17 +45,17 @@ class DispatchKeySet:
         return DispatchKeySet(*(self.keys - other.keys))
 
     def has(self, key: DispatchKey) -> bool:
-        """Whether a part is in it."""
+        """Whether the set contains a key."""
         return key in self.keys
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
-        """The set with one more."""
+        """The set with one more key."""
         return DispatchKeySet(*self.keys, key)
 
     def remove(self, key: DispatchKey) -> DispatchKeySet:
-        """The set without one."""
+        """The set without a key."""
         return DispatchKeySet(*(self.keys - {key}))
 
     def autocast_devices(self) -> Iterable[str]:
-        """The types of device whose autocast is in it, of those that there are here."""
+        """The available device types whose autocast keys are in the set."""
         return [_AUTOCAST[each.name] for each in self.keys if each.name in _AUTOCAST]

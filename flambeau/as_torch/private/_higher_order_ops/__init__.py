@@ -1,4 +1,4 @@
-"""Functions of functions that PyTorch has not made public."""
+"""Higher-order functions that PyTorch has not made public."""
 
 from flambeau.as_torch.private._higher_order_ops.associative_scan import associative_scan
 from flambeau.as_torch.private._higher_order_ops.out_dtype import out_dtype

@@ -1,4 +1,4 @@
-"""All prefixes of a sequence, combined by a function that is associative."""
+"""Inclusive prefix scans of a sequence with an associative function."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "pointwise",
 ) -> Any:
-    """The results of ``combine_fn`` for the first element, the first two, and so on.
+    """The inclusive prefix scan with ``combine_fn``.
 
-    It takes as many rounds as the length has binary digits. Gradients pass.
+    It takes O(log n) rounds and is differentiable.
 
     Args:
-        combine_fn: A function of two elements that gives one, in the same structure.
+        combine_fn: An associative function of two elements of the same structure.
         xs: A tensor, or a structure of tensors of one length along ``dim``.
-        dim: The dimension along which elements lie.
-        reverse: Begin with the last element.
+        dim: The dimension to scan.
+        reverse: Scan from the last element.
         combine_mode: ``"pointwise"`` or ``"generic"``; the result is the same.
 
     Returns:
@@ -67,7 +67,7 @@ def _scanned(combine: Callable[[list[Any], list[Any]], list[Any]], elements: lis
         return elements
     firsts = [each[: length - 1 : 2] for each in elements]
     pairs = combine(firsts, [each[1::2] for each in elements])
-    # The prefixes of even lengths, and from these the ones of odd lengths.
+    # The prefixes at odd positions, from which those at even positions follow.
     even = _scanned(combine, pairs)
     if length > 2:
         shorter = [each[: (length - 1) // 2] for each in even]
@@ -79,6 +79,6 @@ def _scanned(combine: Callable[[list[Any], list[Any]], list[Any]], elements: lis
 
 
 def _alternating(first: Any, second: Any) -> Any:
-    """The elements of ``first`` and ``second`` in turn."""
+    """Interleave the elements of ``first`` and ``second``."""
     pairs = flambeau.stack([first[: len(second)], second], 1).flatten(0, 1)
     return flambeau.cat([pairs, first[len(second) :]])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor
+from flambeau.core.support.dtype import dtype
+from flambeau.core.values.tensor import Tensor
 
 __all__ = ["out_dtype"]
 

@@ -1,1 +1,1 @@
-"""Modules whose activations are computed again in backward."""
+"""Modules whose activations are recomputed in backward."""

@@ -1,4 +1,4 @@
-"""Modules whose activations are computed again in backward, by a wrapper around each."""
+"""Modules whose activations are recomputed in backward, by a wrapper around each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "_checkpoint_wrapped_module"
 
 
 class CheckpointImpl(enum.Enum):
-    """PyTorch's two ways of computing activations again, which are the same here."""
+    """PyTorch's two implementations of recomputation, which are the same here."""
 
     REENTRANT = enum.auto()
     NO_REENTRANT = enum.auto()
@@ -28,13 +28,13 @@ class CheckpointImpl(enum.Enum):
 class CheckpointWrapper(Module):
     """Calls a module by `flambeau.utils.checkpoint.checkpoint`.
 
-    Its parameters have the names that they have in the module itself, in state dicts as well.
+    Its parameters have their names in the wrapped module, in state dicts as well.
 
     Args:
         mod: The module.
-        checkpoint_impl: Makes no difference.
-        checkpoint_fn: Called in the place of `checkpoint`, with the module and its arguments.
-        **checkpoint_fn_kwargs: More arguments of it.
+        checkpoint_impl: Ignored.
+        checkpoint_fn: Called instead of `checkpoint`, with the module and its arguments.
+        **checkpoint_fn_kwargs: More arguments for ``checkpoint_fn``.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class CheckpointWrapper(Module):
         return module[key]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The output of the module; its activations are computed again in backward."""
+        """The output of the module; its activations are recomputed in backward."""
         return self._run(self._checkpoint_wrapped_module, *args, **kwargs)
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """The parameters by the names that they have in the module itself."""
+        """The parameters with their names in the wrapped module."""
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield name.replace(f"{PREFIX}.", ""), parameter
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The state dict of the module itself."""
+        """The state dict of the wrapped module."""
         return self._checkpoint_wrapped_module.state_dict(*args, **kwargs)
 
     def _load_from_state_dict(
@@ -89,7 +89,7 @@ def checkpoint_wrapper(
     checkpoint_fn: Callable[..., Any] | None = None,
     **checkpoint_fn_kwargs: Any,
 ) -> CheckpointWrapper:
-    """``module``, with its activations computed again in backward; see `CheckpointWrapper`."""
+    """``module``, with its activations recomputed in backward; see `CheckpointWrapper`."""
     return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
 
 
@@ -99,12 +99,12 @@ def apply_activation_checkpointing(
     check_fn: Callable[[Module], bool] = lambda module: True,
     auto_wrap_policy: Callable[[Module, bool, int], bool] | None = None,
 ) -> None:
-    """Wrap each module inside of ``model`` that a function names.
+    """Wrap each module inside ``model`` that a function selects.
 
     Args:
         model: The model, which is changed.
-        checkpoint_wrapper_fn: Makes the wrapper.
-        check_fn: True for a module that is wrapped.
+        checkpoint_wrapper_fn: Creates the wrapper.
+        check_fn: Returns whether to wrap a module.
         auto_wrap_policy: Decides instead of ``check_fn``; see `flambeau.distributed.fsdp.wrap`.
     """
 

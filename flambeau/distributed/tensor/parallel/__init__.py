@@ -1,6 +1,6 @@
-"""Layers divided over devices, in PyTorch's styles."""
+"""Layers sharded over devices, in PyTorch's styles."""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.distributed.tensor.parallel.styles import *
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

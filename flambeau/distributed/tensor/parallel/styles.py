@@ -1,7 +1,7 @@
-"""Ways to divide a layer over devices: where its parameters lie, and what goes in and comes out.
+"""Ways to shard a layer over devices: the placements of its parameters, inputs and outputs.
 
-All tensors are whole ones, whichever part a device has, so the layouts that arrive and whether
-outputs are local say nothing here; what is asked for is a constraint.
+All tensors are global, whatever part a device holds, so the incoming layouts and
+``use_local_output`` have no effect here; the desired layouts are sharding constraints.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import fnmatch
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.modules import distribute, replicate
 from flambeau.distributed.tensor.placements import Placement, Replicate, Shard
@@ -28,10 +28,10 @@ __all__ = [
 
 
 class ParallelStyle:
-    """A way to divide a module over a mesh of one dimension."""
+    """A way to shard a module over a mesh of one dimension."""
 
     def apply(self, module: Module, mesh: DeviceMesh) -> None:
-        """Place the module's parameters, and register the hooks that divide its activations."""
+        """Place the module's parameters, and register the hooks that shard its activations."""
         raise NotImplementedError
 
 
@@ -53,15 +53,15 @@ class _Divided(ParallelStyle):
 
 
 class ColwiseParallel(_Divided):
-    """Each device has some of the outputs of a `Linear`, or some columns of an `Embedding`.
+    """Each device computes some outputs of a `Linear`, or some columns of an `Embedding`.
 
     Args:
-        input_layouts: How inputs arrive, accepted for PyTorch's sake.
-        output_layouts: How the output is divided; by default along its last dimension.
-        use_local_output: Accepted for PyTorch's sake: tensors are whole ones.
+        input_layouts: The layout of incoming inputs; accepted for compatibility.
+        output_layouts: The layout of the output; by default sharded along its last dimension.
+        use_local_output: Accepted for compatibility: tensors are global.
     """
 
-    inputs = Replicate()
+    inputs: Placement = Replicate()
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class ColwiseParallel(_Divided):
 
 
 class RowwiseParallel(_Divided):
-    """Each device has some of the inputs of a `Linear`, or some rows of an `Embedding`.
+    """Each device uses some inputs of a `Linear`, or some rows of an `Embedding`.
 
     Args:
-        input_layouts: How inputs arrive, accepted for PyTorch's sake.
-        output_layouts: How the sum of the devices' parts is divided; by default each has the whole.
-        use_local_output: Accepted for PyTorch's sake: tensors are whole ones.
+        input_layouts: The layout of incoming inputs; accepted for compatibility.
+        output_layouts: The layout of the sum over the devices; by default replicated.
+        use_local_output: Accepted for compatibility: tensors are global.
     """
 
-    inputs = Shard(-1)
+    inputs: Placement = Shard(-1)
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class SequenceParallel(_Divided):
 
     Args:
         sequence_dim: The dimension of the sequence.
-        use_local_output: Accepted for PyTorch's sake: tensors are whole ones.
+        use_local_output: Accepted for compatibility: tensors are global.
     """
 
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False) -> None:
@@ -127,14 +127,14 @@ class SequenceParallel(_Divided):
 
 
 class PrepareModuleInput(ParallelStyle):
-    """Divides the inputs of a module.
+    """Shards the inputs of a module.
 
     Args:
-        input_layouts: How inputs arrive, accepted for PyTorch's sake.
-        desired_input_layouts: A placement for each input, or ``None`` to leave it.
-        input_kwarg_layouts: As ``input_layouts``, by name.
+        input_layouts: The layouts of incoming inputs; accepted for compatibility.
+        desired_input_layouts: A placement for each input, or ``None`` to leave it unchanged.
+        input_kwarg_layouts: Like ``input_layouts``, by name.
         desired_input_kwarg_layouts: A placement for inputs by name.
-        use_local_output: Accepted for PyTorch's sake: tensors are whole ones.
+        use_local_output: Accepted for compatibility: tensors are global.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class PrepareModuleInput(ParallelStyle):
         desired_input_kwarg_layouts: dict[str, Placement] | None = None,
         use_local_output: bool = False,
     ) -> None:
-        self.wanted = _as_tuple(desired_input_layouts)
-        self.by_name = desired_input_kwarg_layouts or {}
+        self.wanted: tuple[Any, ...] = _as_tuple(desired_input_layouts)
+        self.by_name: dict[str, Placement] = desired_input_kwarg_layouts or {}
 
     def apply(self, module: Module, mesh: DeviceMesh) -> None:
         """See `ParallelStyle.apply`."""
@@ -160,18 +160,18 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """Divides the outputs of a module.
+    """Shards the outputs of a module.
 
     Args:
-        output_layouts: How outputs are divided before, accepted for PyTorch's sake.
+        output_layouts: The layouts of the module's outputs; accepted for compatibility.
         desired_output_layouts: A placement for each output.
-        use_local_output: Accepted for PyTorch's sake: tensors are whole ones.
+        use_local_output: Accepted for compatibility: tensors are global.
     """
 
     def __init__(
         self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True
     ) -> None:
-        self.wanted = _as_tuple(desired_output_layouts)
+        self.wanted: tuple[Any, ...] = _as_tuple(desired_output_layouts)
 
     def apply(self, module: Module, mesh: DeviceMesh) -> None:
         """See `ParallelStyle.apply`."""
@@ -185,10 +185,10 @@ class PrepareModuleOutput(ParallelStyle):
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """`PrepareModuleInput` and `PrepareModuleOutput` in one.
+    """`PrepareModuleInput` and `PrepareModuleOutput` combined.
 
     Args:
-        **layouts: What the two take.
+        **layouts: The arguments of both.
     """
 
     def __init__(self, **layouts: Any) -> None:
@@ -212,21 +212,20 @@ def parallelize_module(
     *,
     src_data_rank: int | None = 0,
 ) -> Module:
-    """Divide a module, or modules below it, over a mesh of one dimension.
+    """Shard a module, or its submodules, over a mesh of one dimension.
 
     Args:
         module: The module; its parameters stay the same objects.
         device_mesh: A mesh of one dimension, or a slice of one dimension; by default all devices.
-        parallelize_plan: A style, or styles by the paths of modules, in which ``*`` stands for any
-            characters.
-        src_data_rank: Accepted for PyTorch's sake.
+        parallelize_plan: A style, or styles by module paths, in which ``*`` matches any characters.
+        src_data_rank: Accepted for compatibility.
 
     Returns:
-        ``module``. What no style places is copied to all devices.
+        ``module``. Parameters without a style are replicated.
 
     Raises:
         ValueError: The mesh has several dimensions, or a path matches no module.
-        NotImplementedError: A style does not know modules of this kind.
+        NotImplementedError: A style does not support modules of this kind.
     """
     mesh = as_mesh(device_mesh)
     if mesh.ndim != 1:
@@ -251,7 +250,7 @@ def parallelize_module(
 
 @contextlib.contextmanager
 def loss_parallel() -> Iterator[None]:
-    """A block as any other: XLA computes losses of divided logits in parts."""
+    """A block without effect: XLA computes losses of sharded logits in parts."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""Finding the parts of a graph that compute what another graph, a pattern, does."""
+"""Finding subgraphs that match a pattern graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from flambeau.core.tensor import Tensor
+from flambeau.core.values.tensor import Tensor
 from flambeau.fx.graph import Graph
 from flambeau.fx.graph_module import _get_attr
 from flambeau.fx.node import Node
@@ -16,13 +16,13 @@ __all__ = ["InternalMatch", "SubgraphMatcher"]
 
 @dataclass
 class InternalMatch:
-    """A part of a graph that matches a pattern.
+    """A subgraph that matches a pattern.
 
     Attributes:
-        anchors: The pattern's nodes that nothing in the pattern uses.
-        nodes_map: For each node of the pattern the one in the graph, or a constant.
-        placeholder_nodes: What stands for the pattern's inputs, in order.
-        returning_nodes: The nodes that stand for what the pattern returns.
+        anchors: The pattern's nodes without users in the pattern.
+        nodes_map: The node in the graph, or a constant, for each node of the pattern.
+        placeholder_nodes: The values of the pattern's inputs, in order.
+        returning_nodes: The nodes for the pattern's results.
     """
 
     anchors: list[Node]
@@ -37,13 +37,13 @@ class SubgraphMatcher:
     Args:
         pattern: The pattern.
         match_output: Whether its output must match the graph's.
-        match_placeholder: Whether its inputs must match inputs, instead of anything.
-        remove_overlapping_matches: Whether, of matches that share nodes, only the first counts.
-        ignore_literals: Whether constants match any.
+        match_placeholder: Whether its inputs match inputs only, instead of any value.
+        remove_overlapping_matches: Whether to drop matches that share nodes with an earlier match.
+        ignore_literals: Whether constants match any constant.
 
     Raises:
         ValueError: The pattern is empty.
-        AssertionError: It has nodes whose values are not used.
+        AssertionError: The pattern has unused nodes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SubgraphMatcher:
             ]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
-        """The matches in a graph, each of whose inner values is used inside of it only.
+        """The matches in a graph whose inner values have no other users.
 
         Args:
             graph: The graph.
@@ -107,7 +107,7 @@ class SubgraphMatcher:
         return all(each in mapped for each in needed)
 
     def _is_closed(self, mapped: dict[Node, Any]) -> bool:
-        """Whether values that the pattern does not return are not used outside of the match."""
+        """Whether values that the pattern does not return are unused outside the match."""
         inside = {node for part, node in mapped.items() if part.op != "placeholder"}
         return all(
             user in inside
@@ -132,7 +132,7 @@ class SubgraphMatcher:
         return kept
 
     def _alike(self, part: Node, node: Node, name: str = "") -> bool:
-        """Whether two nodes do the same, whatever they do it with."""
+        """Whether two nodes have the same operation, regardless of their arguments."""
         if part.op == "placeholder" and not self.match_placeholder:
             return True
         if name and name in node.name:
@@ -147,13 +147,13 @@ class SubgraphMatcher:
 
     @staticmethod
     def _same_members(part: Node, node: Node) -> bool:
-        """Whether both nodes read tensors of one class; their values do not count."""
+        """Whether both nodes read tensors of the same class; values are not compared."""
         ours = _get_attr(part.graph.owning_module, str(part.target))
         theirs = _get_attr(node.graph.owning_module, str(node.target))
         return type(ours) is type(theirs) and isinstance(ours, Tensor)
 
     def _match_nodes(self, part: Node, node: Node, mapped: dict[Node, Any], name: str = "") -> bool:
-        """Whether a node and what it is computed from match; ``mapped`` then has them all."""
+        """Whether a node and its inputs match; ``mapped`` collects the matches."""
         if part in mapped:
             return mapped[part] is node
         if any(node is each for each in mapped.values()) or not self._alike(part, node, name):
@@ -180,7 +180,7 @@ class SubgraphMatcher:
         if isinstance(ours, Node) and isinstance(theirs, Node):
             return self._match_nodes(ours, theirs, mapped)
         if isinstance(ours, Node):
-            # An input of the pattern may be a constant in the graph.
+            # An input of the pattern may match a constant in the graph.
             if ours.op != "placeholder":
                 return self.ignore_literals
             return bool(mapped.setdefault(ours, theirs) == theirs)

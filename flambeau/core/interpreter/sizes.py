@@ -1,0 +1,280 @@
+"""Sizes that stand for any size: arithmetic with them is recorded, and so is every comparison.
+
+A function of arrays is traced once with `Size`s in the place of some sizes. Each has the value of
+an example, by which comparisons are answered; the answer becomes a *guard*. Python can ask nothing
+else of a `Size`: it has no `__index__`, `__int__` or `__float__`, and its text and hash say nothing
+of its value. So a trace for other sizes with the same answers would be the same one, and what is
+traced holds for all of them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from flambeau.core.support.jax_core import jax_core
+
+#: The primitive that turns a `Size` into a number of a program.
+AS_NUMBER = "number_of_size"
+
+# Kinds of numbers that arithmetic with sizes takes.
+_NUMBERS = (int, float, np.integer)
+
+
+class Record:
+    """A record of arithmetic with sizes, and of the answers to comparisons.
+
+    Args:
+        example: The values by which comparisons are answered.
+
+    Attributes:
+        steps: How each value after the first ones is computed: a function and the places of two
+            values, or ``None`` and a constant.
+        guards: The answers to comparisons, by a function and the places of two values.
+        is_open: Whether the trace goes on; afterwards nothing is recorded.
+    """
+
+    def __init__(self, example: Sequence[int]) -> None:
+        self.count: int = len(example)
+        self.steps: list[tuple[Any, Any, int]] = []
+        self.guards: dict[tuple[Callable[..., Any], int, int], bool] = {}
+        self.is_open: bool = True
+        self._values: list[Any] = list(example)
+        self._known: dict[Any, int] = {}
+
+    def sizes(self) -> list[Size]:
+        """The sizes of the example."""
+        return [Size(self, place) for place in range(self.count)]
+
+    def value(self, place: int) -> Any:
+        """The example's value at a place."""
+        return self._values[place]
+
+    def place_of(self, operand: Any) -> int | None:
+        """The place of an operand; ``None`` for what is no number, or belongs to another record."""
+        if isinstance(operand, Size):
+            return operand.place if operand.record is self else None
+        if not isinstance(operand, _NUMBERS):
+            return None
+        number = int(operand) if isinstance(operand, np.integer) else operand
+        return self._added((type(number), number), (None, number, 0), number)
+
+    def zero(self) -> int:
+        """The place of the number 0."""
+        return self._added((int, 0), (None, 0, 0), 0)
+
+    def computed(self, function: Callable[..., Any], left: int, right: int) -> Size:
+        """The result of a function of two values."""
+        key = (function, left, right)
+        value = function(self._values[left], self._values[right])
+        return Size(self, self._added(key, key, value))
+
+    def answer(self, function: Callable[..., Any], left: int, right: int) -> bool:
+        """The example's answer to a comparison, which becomes a guard."""
+        found = bool(function(self._values[left], self._values[right]))
+        if self.is_open:
+            self.guards[function, left, right] = found
+        return found
+
+    def _added(self, key: Any, step: tuple[Any, Any, int], value: Any) -> int:
+        place = self._known.get(key)
+        if place is None:
+            place = self._known[key] = len(self._values)
+            self._values.append(value)
+            self.steps.append(step)
+        return place
+
+    def evaluated(self, sizes: Sequence[int]) -> list[Any] | None:
+        """All values for other sizes; ``None`` if a comparison has another answer for them."""
+        values = list(sizes)
+        try:
+            for function, left, right in self.steps:
+                values.append(left if function is None else function(values[left], values[right]))
+            for (function, left, right), answer in self.guards.items():
+                if bool(function(values[left], values[right])) is not answer:
+                    return None
+        except (ArithmeticError, ValueError):
+            return None
+        return values
+
+    def __getstate__(self) -> Any:
+        return self.count, self.steps, self.guards, self._values
+
+    def __setstate__(self, state: Any) -> None:
+        self.count, self.steps, self.guards, self._values = state
+        self.is_open, self._known = False, {}
+
+
+def _binary(function: Callable[..., Any], swapped: bool = False) -> Callable[..., Any]:
+    """An operator of `Size`, or the one for a number on its left."""
+
+    def compute(self: Size, other: Any) -> Any:
+        record = self.record
+        place = record.place_of(other)
+        if place is None:
+            return NotImplemented
+        left, right = (place, self.place) if swapped else (self.place, place)
+        if function is operator.pow and record.answer(operator.lt, right, record.zero()):
+            raise TypeError("a size to a negative power")
+        if function in _DIVISIONS and record.answer(operator.eq, right, record.zero()):
+            raise ZeroDivisionError("division by a size of zero")
+        return record.computed(function, left, right)
+
+    return compute
+
+
+_DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
+
+
+def _floor(value: Any, _: Any) -> int:
+    return math.floor(value)
+
+
+def _ceil(value: Any, _: Any) -> int:
+    return math.ceil(value)
+
+
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(self: Size, other: Any) -> Any:
+        if other is self:
+            return function(0, 0)
+        place = self.record.place_of(other) if self.record.is_open else None
+        if place is None:
+            return NotImplemented
+        return self.record.answer(function, self.place, place)
+
+    return compare
+
+
+class Size:
+    """A size that stands for any size, or a number computed of such.
+
+    JAX takes it for a size because it has `dimension_as_value`.
+
+    Args:
+        record: Where its value comes from.
+        place: Which of the record's values it is.
+    """
+
+    __slots__ = ("place", "record")
+
+    # NumPy leaves operators with its numbers to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, record: Record, place: int) -> None:
+        self.record: Record = record
+        self.place: int = place
+
+    __add__, __radd__ = _binary(operator.add), _binary(operator.add, swapped=True)
+    __sub__, __rsub__ = _binary(operator.sub), _binary(operator.sub, swapped=True)
+    __mul__, __rmul__ = _binary(operator.mul), _binary(operator.mul, swapped=True)
+    __pow__, __rpow__ = _binary(operator.pow), _binary(operator.pow, swapped=True)
+    __mod__, __rmod__ = _binary(operator.mod), _binary(operator.mod, swapped=True)
+    __floordiv__ = _binary(operator.floordiv)
+    __rfloordiv__ = _binary(operator.floordiv, swapped=True)
+    __truediv__ = _binary(operator.truediv)
+    __rtruediv__ = _binary(operator.truediv, swapped=True)
+    __eq__, __ne__ = _comparison(operator.eq), _comparison(operator.ne)
+    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
+    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
+
+    # Names by which JAX asks a size.
+    min, rmin = _binary(builtins.min), _binary(builtins.min, swapped=True)
+    max, rmax = _binary(builtins.max), _binary(builtins.max, swapped=True)
+
+    def __floor__(self) -> Any:
+        return self.record.computed(_floor, self.place, self.place)
+
+    def __ceil__(self) -> Any:
+        return self.record.computed(_ceil, self.place, self.place)
+
+    def __hash__(self) -> int:
+        # Equal for all sizes of a record, so that a set compares them.
+        return id(self.record)
+
+    def __repr__(self) -> str:
+        return f"size{self.place}"
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __neg__(self) -> Any:
+        return 0 - self
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0 else -self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def dimension_as_value(self) -> Any:
+        """The size as a number of the program that is traced."""
+        kind = type(self.record.value(self.place))
+        if not self.record.is_open:
+            raise TypeError("a size of a trace that has ended")
+        return _as_number().bind(size=self, kind=kind)
+
+    __jax_array__ = dimension_as_value
+
+
+@functools.cache
+def _as_number() -> Any:
+    primitive = jax_core().Primitive(AS_NUMBER)
+
+    def abstract(*, size: Size, kind: type) -> ShapedArray:
+        return ShapedArray((), jax.dtypes.canonicalize_dtype(kind), weak_type=True)
+
+    primitive.def_abstract_eval(abstract)
+    return primitive
+
+
+class Number(NamedTuple):
+    """A constant of a program that is computed of sizes.
+
+    Attributes:
+        size: What it is.
+        dtypes: Its first dtype, and those that it is converted to.
+    """
+
+    size: Size
+    dtypes: tuple[Any, ...]
+
+    def converted(self, dtype: Any) -> Number:
+        """The number in another dtype."""
+        return Number(self.size, (*self.dtypes, dtype))
+
+    def array(self, values: Sequence[Any]) -> np.ndarray:
+        """The constant, for the values of a `Record`.
+
+        Raises:
+            OverflowError: It does not fit into its dtype.
+        """
+        value = values[self.size.place]
+        for dtype in self.dtypes:
+            if dtype.kind != "f" and (isinstance(value, float) or int(value) not in _range(dtype)):
+                raise OverflowError(f"{value} as {dtype}")
+            value = np.asarray(value, dtype)[()]
+        return np.asarray(value)
+
+
+@functools.cache
+def _range(dtype: Any) -> range:
+    """The numbers of an integer dtype."""
+    if dtype.kind == "b":
+        return range(0)
+    limits = np.iinfo(dtype)
+    return range(limits.min, limits.max + 1)

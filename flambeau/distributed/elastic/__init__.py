@@ -1,1 +1,0 @@
-"""Processes that are started again when one fails: names that programs for torchrun import."""

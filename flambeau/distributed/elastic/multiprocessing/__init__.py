@@ -1,1 +1,0 @@
-"""The errors of processes that a launcher has started."""

@@ -1,0 +1,1 @@
+"""Random tensors, from the generators in `flambeau.random`."""

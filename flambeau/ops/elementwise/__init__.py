@@ -1,0 +1,1 @@
+"""Operators that treat each element by itself: arithmetic, comparisons, functions of numbers."""

@@ -1,0 +1,45 @@
+"""The cardinal sine and the modified Bessel function of order 0, with derivatives exact at 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.ops.common.derivatives import with_derivatives
+
+
+@with_derivatives(lambda tangent, result, x: tangent * jax.scipy.special.i1(x))
+def bessel_i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 0."""
+    return jax.scipy.special.i0(x)
+
+
+def _slope(x: Any) -> Any:
+    """``-pi j1(pi x)``, with the spherical Bessel function of order 1.
+
+    Near 0 by its series, where the terms of the closed form cancel (NIST Digital Library of
+    Mathematical Functions, 10.53.1).
+    """
+    y = math.pi * x
+    near = jnp.abs(y) < 0.75
+    small = jnp.where(near, y, 0)
+    square = small * small
+    series = jnp.ones_like(square)
+    for k in (6, 5, 4, 3, 2, 1):
+        series = 1 - square / (2 * k * (2 * k + 3)) * series
+    far = jnp.where(near, 1, y)
+    closed = jnp.sin(far) / (far * far) - jnp.cos(far) / far
+    return -math.pi * jnp.where(near, small / 3 * series, closed)
+
+
+@with_derivatives(
+    lambda tangent, result, x: jnp.where(x == 0, 0, tangent) * jnp.where(x == 0, 0, _slope(x))
+)
+def cardinal_sine(x: Any) -> Any:
+    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    zero = x == 0
+    y = math.pi * jnp.where(zero, 1, x)
+    return jnp.where(zero, 1, jnp.sin(y) / y)

@@ -1,0 +1,1 @@
+"""Recurrent layers, and the packed sequences that they take."""

@@ -1,0 +1,1 @@
+"""Operators over positions: convolution, pooling, padding, folding and resampling."""

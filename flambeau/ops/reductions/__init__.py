@@ -1,0 +1,1 @@
+"""Operators along dimensions: sums, extremes, order statistics, counts, running sums, sorting."""

@@ -1,0 +1,1 @@
+"""Operators that arrange elements: views, joining, splitting, repeating and turning."""

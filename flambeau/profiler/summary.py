@@ -1,0 +1,232 @@
+"""`summary`: the shapes, parameters and operations of a model, by module."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import flambeau.profiler.calls as watching
+from flambeau.nn.module import Module
+from flambeau.nn.uninitialized import is_lazy
+from flambeau.profiler import text
+from flambeau.profiler.diagram import Diagram, diagram
+
+
+@dataclasses.dataclass(frozen=True)
+class SummaryRow:
+    """One module; its numbers include those of the modules inside it.
+
+    Attributes:
+        path: Its path in the model; ``""`` for the model.
+        class_name: Its class.
+        depth: The number of modules around it.
+        calls: How often it was called; ``None`` without example arguments.
+        output: The shapes that its first call returned, in tuples and dictionaries; ``None`` if it
+            was not called.
+        params: The elements of its parameters; a shared parameter counts once.
+        trainable: Those of parameters that require grad.
+        bytes: The bytes of its parameters and buffers.
+        flops: The floating-point operations of all its calls; ``None`` without example arguments.
+    """
+
+    path: str
+    class_name: str
+    depth: int
+    calls: int | None
+    output: Any
+    params: int
+    trainable: int
+    bytes: int
+    flops: int | None
+
+
+class Summary:
+    """The result of `summary`; ``str()`` of it is a table, and a notebook shows a tree to open.
+
+    Attributes:
+        rows: A `SummaryRow` for each module, in the order of registration.
+        depth: The depth to which rows are shown.
+        total_params: The elements of all parameters; a shared parameter counts once.
+        trainable_params: Those of parameters that require grad.
+        total_bytes: The bytes of all parameters and buffers.
+        total_flops: The floating-point operations of a call; ``None`` without example arguments.
+    """
+
+    def __init__(self, model: Module, watch: watching.Watch | None, depth: int | None) -> None:
+        self.depth = depth
+        self._edges = () if watch is None else tuple(watch.edges)
+        self._has_calls = watch is not None
+        calls = {} if watch is None else watch.calls
+        shaped = model if watch is None else watch.model
+        self._uninitialized = sum(map(is_lazy, [*shaped.parameters(), *shaped.buffers()]))
+        self.rows: list[SummaryRow] = [
+            _row(path, module, calls.get(path, watching.Calls()), self._has_calls)
+            for path, module in shaped.named_modules()
+        ]
+        whole = self.rows[0]
+        self.total_params: int = whole.params
+        self.trainable_params: int = whole.trainable
+        self.total_bytes: int = whole.bytes
+        self.total_flops: int | None = whole.flops
+
+    def shown(self) -> list[SummaryRow]:
+        """The rows to `depth`."""
+        return [each for each in self.rows if self.depth is None or each.depth <= self.depth]
+
+    def __str__(self) -> str:
+        rows = self.shown()
+        columns = [
+            ("Module", [each.path or "(model)" for each in rows]),
+            ("Class", [each.class_name for each in rows]),
+        ]
+        if self._has_calls:
+            columns.append(("Output", [_output(each) for each in rows]))
+        names = len(columns)
+        columns += [
+            ("Params", [f"{each.params:,}" for each in rows]),
+            ("Size", [text.size(each.bytes) for each in rows]),
+        ]
+        if self._has_calls:
+            columns.append(("FLOPs", [text.count(each.flops or 0) for each in rows]))
+        if any((each.calls or 0) > 1 for each in rows):
+            columns.append(("Calls", [str(each.calls) for each in rows]))
+        lines = text.table(columns, names)
+        return "\n".join([*lines, lines[1], *self._totals()])
+
+    __repr__ = __str__
+
+    def _totals(self) -> Iterator[str]:
+        frozen = self.total_params - self.trainable_params
+        yield (
+            f"Parameters: {self.total_params:,} ({self.trainable_params:,} trainable, "
+            f"{frozen:,} frozen)"
+        )
+        yield f"Parameters and buffers: {text.size(self.total_bytes)}"
+        if self._uninitialized:
+            yield f"Without a shape yet, and not counted: {self._uninitialized}"
+        if self.total_flops is not None:
+            yield f"Floating-point operations of a call: {text.count(self.total_flops)}"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(_tree(self.shown()))
+        totals = "<br>".join(map(escape, self._totals()))
+        return f'<div style="font-family:monospace">{lines}<p>{totals}</p></div>'
+
+    def diagram(self) -> Diagram:
+        """The flow of data between the modules, as Mermaid's text; see `Diagram`.
+
+        Raises:
+            ValueError: The summary was made without example arguments.
+        """
+        if not self._has_calls:
+            raise ValueError(
+                "diagram() needs a call of the model: give summary(model, *args) example arguments"
+            )
+        return diagram(self.rows, self.depth, self._edges)
+
+
+def summary(model: Module, *args: Any, depth: int | None = None, **kwargs: Any) -> Summary:
+    """The shapes, parameters, bytes and floating-point operations of a model, by module.
+
+    The model is called with the example arguments, in its present mode, but nothing is computed and
+    nothing changes: the call is traced, and the trace is undone. So models and arguments may be on
+    the meta device, and lazy modules stay uninitialized; a copy has their shapes. Hooks run as in
+    any call. If the model asks for a tensor's value, a copy of it is called, which does compute.
+
+    Matrix products, convolutions and attention are counted, as in `utils.flop_counter`; a
+    multiplication and an addition count as two.
+
+    Args:
+        model: The model.
+        args: Example arguments. Without any, the model is not called.
+        depth: The depth of modules to show; ``None`` for all. The totals include all modules.
+        kwargs: Example keyword arguments.
+
+    Raises:
+        TypeError: ``model`` is not a module, or ``depth`` not an integer.
+        ValueError: ``depth`` is negative.
+        Exception: The model's own, as in an ordinary call.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    >>> flambeau.summary(model, flambeau.empty(2, 3, device="meta"))
+    Module   Class       Output  Params  Size  FLOPs
+    -------  ----------  ------  ------  ----  -----
+    (model)  Sequential  [2, 4]      16  64 B     48
+    0        Linear      [2, 4]      16  64 B     48
+    1        ReLU        [2, 4]       0   0 B      0
+    -------  ----------  ------  ------  ----  -----
+    Parameters: 16 (16 trainable, 0 frozen)
+    Parameters and buffers: 64 B
+    Floating-point operations of a call: 48
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"summary(): model must be an nn.Module, got {type(model).__name__}")
+    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
+        raise TypeError(f"summary(): depth must be an int or None, got {type(depth).__name__}")
+    if depth is not None and depth < 0:
+        raise ValueError(f"summary(): depth must not be negative, got {depth}")
+    watch = watching.watched(model, args, kwargs) if args or kwargs else None
+    return Summary(model, watch, depth)
+
+
+def _row(path: str, module: Module, calls: watching.Calls, has_calls: bool) -> SummaryRow:
+    parameters = [each for each in module.parameters() if not is_lazy(each)]
+    buffers = [each for each in module.buffers() if not is_lazy(each)]
+    return SummaryRow(
+        path=path,
+        class_name=type(getattr(module, "_orig_mod", module)).__name__,
+        depth=path.count(".") + 1 if path else 0,
+        calls=calls.count if has_calls else None,
+        output=calls.output,
+        params=sum(each.numel() for each in parameters),
+        trainable=sum(each.numel() for each in parameters if each.requires_grad),
+        bytes=sum(each.nbytes for each in (*parameters, *buffers)),
+        flops=calls.flops if has_calls else None,
+    )
+
+
+def _output(row: SummaryRow) -> str:
+    return _shape_text(row.output) if row.calls else "-"
+
+
+def _shape_text(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    if isinstance(output, Mapping):
+        return "{" + ", ".join(f"{key}: {_shape_text(each)}" for key, each in output.items()) + "}"
+    if type(output) is tuple:
+        return "(" + ", ".join(map(_shape_text, output)) + ")"
+    return str([*output])
+
+
+def _tree(rows: list[SummaryRow]) -> Iterator[str]:
+    """Nested ``details`` elements, one for each row."""
+    open_depths: list[int] = []
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        while open_depths and open_depths[-1] >= row.depth:
+            open_depths.pop()
+            yield "</details>"
+        if following is not None and following.depth > row.depth:
+            open_depths.append(row.depth)
+            state = " open" if row.depth < 1 else ""
+            yield f"<details{state}><summary>{_cells(row)}</summary>"
+        else:
+            yield f'<div style="padding-left:1.1em">{_cells(row)}</div>'
+    yield "</details>" * len(open_depths)
+
+
+def _cells(row: SummaryRow) -> str:
+    """The cells of a row in columns of equal widths, the first one indented."""
+    name = escape(row.path.rpartition(".")[2] or "(model)")
+    numbers = [f"{row.params:,}", text.size(row.bytes)]
+    if row.flops is not None:
+        numbers = [_output(row), *numbers, text.count(row.flops)]
+    style = f"display:inline-block;width:24em;padding-left:{row.depth}em"
+    cells = [f'<span style="{style}"><b>{name}</b> {escape(row.class_name)}</span>']
+    style = "display:inline-block;width:10em;text-align:right"
+    cells += [f'<span style="{style}">{escape(each)}</span>' for each in numbers]
+    return "".join(cells)
