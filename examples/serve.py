@@ -130,6 +130,7 @@ class Server(ThreadingHTTPServer):
     """A thread for each connection, and one batcher for all."""
 
     daemon_threads = True
+    request_queue_size = 128  # connections that wait for their thread; the default is 5
 
     def __init__(self, address, batcher):
         super().__init__(address, Handler)

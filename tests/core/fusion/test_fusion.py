@@ -129,16 +129,20 @@ def test_a_step_leaves_no_garbage(optimizer: Any) -> None:
             loss.backward()
             loss.item() if chosen is None else chosen.step()
 
+    def garbage() -> int:
+        gc.collect()
+        steps(4)
+        return gc.collect()
+
     steps(8)
     count = Fused()
-    gc.collect()
     gc.disable()
     try:
-        steps(4)
-        assert gc.collect() == 0
+        # What a thread compiles beside may leave some once; a step's own would be there each time.
+        assert min(garbage() for _ in range(3)) == 0
     finally:
         gc.enable()
-    assert count.fused >= 4
+    assert count.fused >= 12
 
 
 def test_a_question_between_forward_and_backward_divides_the_step() -> None:
