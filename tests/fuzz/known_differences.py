@@ -68,7 +68,8 @@ FLAGS = "requires_grad|has_node|is_leaf"
 RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
 CHOICE = (
     r"\b(a?min|a?max|minimum|maximum|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax"
-    r"|kthvalue|nan_to_num|nextafter|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\("
+    r"|kthvalue|nan_to_num|nextafter|pad|hinge_embedding_loss|masked_fill|bernoulli|topk|m?sort"
+    r"|mode)_?\("
 )
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
@@ -83,9 +84,9 @@ EAGER = [
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
         theirs="True",
-        ours="False",
+        ours="False|None",
         source="create_graph=True",
-        what=FLAGS,
+        what=f"{FLAGS}|is missing",
     ),
     Known(
         "a view made under no_grad does not require grad",
@@ -304,6 +305,12 @@ EAGER = [
         r"|Expected isFloatingType\(grad\.scalar_type\(\)\)"
         r"|derivative for aten::\w+ is not implemented)",
         ours="^no error|Trying to backward through the graph a second time",
+    ),
+    Known(
+        "parameters of half precision are stepped in single precision",
+        theirs="nan|inf",
+        source=r"float16.*\.step\(\)",
+        what=r"elements",
     ),
     Known("matrix_exp in half precision", source=r"(half|float16).*matrix_exp", what="elements"),
     Known(

@@ -19,6 +19,7 @@ from flambeau.ops.common.checks import needs_floating
 from flambeau.ops.common.derivatives import with_derivatives
 from flambeau.ops.elementwise.gamma import hurwitz_zeta
 from flambeau.ops.elementwise.special import times_logarithm
+from flambeau.ops.elementwise.waves import bessel_i1
 
 __all__ = [
     "bessel_j0", "bessel_j1", "entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "modified_bessel_i0",
@@ -130,7 +131,7 @@ def i0e(input: Operand) -> Array:
 def i1(input: Operand) -> Array:
     """The modified Bessel function of the first kind of order 1."""
     needs_floating("i1", input)
-    return jax.scipy.special.i1(input)
+    return bessel_i1(input)
 
 
 @op(promote="float", widen=True, node="SpecialI1EBackward0")
@@ -151,7 +152,7 @@ def modified_bessel_i0(input: Operand) -> Array:
 def modified_bessel_i1(input: Operand) -> Array:
     """`i1`, without a gradient."""
     needs_floating("modified_bessel_i1", input)
-    return jax.scipy.special.i1(input)
+    return bessel_i1(input)
 
 
 @op(promote="float", widen=True, differentiable=False)

@@ -1,4 +1,4 @@
-"""The cardinal sine and the modified Bessel function of order 0, with derivatives exact at 0."""
+"""The cardinal sine and the modified Bessel functions of orders 0 and 1, with derivatives exact at 0."""
 
 from __future__ import annotations
 
@@ -11,10 +11,23 @@ import jax.numpy as jnp
 from flambeau.ops.common.derivatives import with_derivatives
 
 
-@with_derivatives(lambda tangent, result, x: tangent * jax.scipy.special.i1(x))
+@with_derivatives(lambda tangent, result, x: tangent * bessel_i1(x))
 def bessel_i0(x: Any) -> Any:
     """The modified Bessel function of the first kind of order 0."""
     return jax.scipy.special.i0(x)
+
+
+def _slope_of_i1(x: Any) -> Any:
+    """``i0(x) - i1(x) / x`` (NIST Digital Library of Mathematical Functions, 10.29.2)."""
+    is_zero = x == 0
+    return bessel_i0(x) - jnp.where(is_zero, 0.5, bessel_i1(x) / jnp.where(is_zero, 1, x))
+
+
+# JAX's second derivative at 0 is 1.
+@with_derivatives(lambda tangent, result, x: tangent * _slope_of_i1(x))
+def bessel_i1(x: Any) -> Any:
+    """The modified Bessel function of the first kind of order 1."""
+    return jax.scipy.special.i1(x)
 
 
 def _slope(x: Any) -> Any:
