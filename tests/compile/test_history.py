@@ -493,3 +493,24 @@ def test_new_tensors_bring_their_gradients(make):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # PyTorch's, of gradients of results.
             assert facts(compiled(x)) == facts(make(x))
+
+
+def test_a_gradient_with_history_is_zeroed_and_replaced():
+    def trained(compile):
+        w = flambeau.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = flambeau.optim.SGD([w], lr=0.1)
+
+        def step(factor):
+            optimizer.zero_grad(set_to_none=False)
+            (w.square().sum() * factor).backward(create_graph=True)
+
+        run = flambeau.compile(step) if compile else step
+        found = []
+        for factor in (1.0, 2.0, 3.0):
+            before = w.grad
+            run(flambeau.tensor(factor))
+            (curvature,) = flambeau.autograd.grad(w.grad.sum(), w, retain_graph=True)
+            found.append((w.grad.tolist(), curvature.tolist(), before is not None and before.grad_fn))
+        return found
+
+    assert trained(compile=True) == trained(compile=False)

@@ -167,6 +167,12 @@ EAGER = [
         source=r"no_grad|set_grad_enabled\(False\)",
     ),
     Known(
+        "a view made under no_grad does not require grad",
+        theirs=r"Can't call numpy\(\) on Tensor that requires grad",
+        ours="^no error",
+        source=r"no_grad|set_grad_enabled\(False\)",
+    ),
+    Known(
         "bernoulli(p) does not require grad: PyTorch's gradient is an error",
         source=r"\.bernoulli\(",
         what=f"{FLAGS}|error",
@@ -236,7 +242,7 @@ EAGER = [
         "the gradient of a gradient leads only to inputs that it depends on",
         theirs="^no error",
         ours="element 0 of tensors does not require grad and has no grad_fn"
-        "|cannot register a hook on a tensor that does not require grad",
+        "|cannot (register a hook on|retain the grad of) a tensor that does not require grad",
         source="create_graph=True",
     ),
     Known(
@@ -311,6 +317,11 @@ EAGER = [
         theirs="nan|inf",
         source=r"float16.*\.step\(\)",
         what=r"elements",
+    ),
+    Known(
+        "the conversion of NaN and of numbers out of range to integers is undefined",
+        theirs="-9223372036854775808|-2147483648",
+        what="elements|value",
     ),
     Known("matrix_exp in half precision", source=r"(half|float16).*matrix_exp", what="elements"),
     Known(

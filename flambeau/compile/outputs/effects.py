@@ -182,7 +182,8 @@ class Effects:
     def _write_effects(self, unset: set[Tensor]) -> None:
         """Set gradients, flags and positions on the tape, and the modes of modules."""
         page, sets_gradients = self.page, False
-        for where, value in self.recording.effects:
+        # Gradients are set last: other effects may be on the gradients of before the call.
+        for where, value in sorted(self.recording.effects, key=lambda e: type(e[0]) is Gradient):
             if isinstance(where, Gradient):
                 if value is None and isinstance(where.of, Itself) and where.of.tensor in unset:
                     continue

@@ -128,8 +128,11 @@ def _allocator() -> tuple[Any, Any]:
 def _has_limit() -> bool:
     if resource is None:
         return False
-    limits = map(resource.getrlimit, (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return any(soft != resource.RLIM_INFINITY for soft, _ in limits) or _is_strict()
+    return (
+        resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        or resource.getrlimit(resource.RLIMIT_DATA)[0] != resource.RLIM_INFINITY
+        or _is_strict()
+    )
 
 
 @functools.cache

@@ -102,7 +102,7 @@ class Plan:
         Unknown: Some rule does not know its equation.
     """
 
-    __slots__ = ("_constants", "_count", "_steps", "avals", "inputs", "parts", "work")
+    __slots__ = ("_count", "_steps", "avals", "held", "inputs", "parts", "work")
 
     def __init__(
         self, equations: list[Placed], values: list[Any], inputs: list[Array],
@@ -125,7 +125,8 @@ class Plan:
         # With those of the functions that it calls.
         self._count: int = sum(getattr(function, "steps", 1) for function in functions)
         constant = [slot for slot, value in enumerate(values) if value is not None]
-        self._constants: list[np.ndarray] = [values[slot] for slot in constant]
+        #: The identities of the arrays that belong to the plan, which may be among the results.
+        self.held: frozenset[int] = frozenset(id(values[slot]) for slot in constant)
         order = order or order_of(equations, {*given, *taken, *constant})
         self._steps: list[_Step] = [*map(_Step, functions, order)]
 
@@ -134,10 +135,6 @@ class Plan:
 
     def __len__(self) -> int:
         return self._count
-
-    def constants(self) -> list[np.ndarray]:
-        """The arrays that belong to the plan, which may be among the results."""
-        return self._constants
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         """The results for NumPy arrays, which may be views of them."""

@@ -201,20 +201,25 @@ class _Misses:
     def _run(self, arguments: tuple[Any, ...]) -> Any:
         """`__call__`, outside of JAX's transformations."""
         leaves, tree = jax.tree.flatten(arguments)
-        if any(type(each) is Deferred for each in leaves):
-            arguments = tree.unflatten([*map(computed, leaves)])
-            return self._run(arguments)[0], None, False
-        gathered = meshes.together(leaves)
-        if gathered is not None:
-            return self._run_watched(gathered, tree, leaves)
-        if headroom.look() or meshes.take_turns(leaves):
-            return self._run_watched(leaves, tree)
-        gear, traced, found = self.first_gear, None, None
-        if gear is not None and (key := gear.key(leaves, tree)) is not None:
+        gear, traced, found, key = self.first_gear, None, None, None
+        is_limited = headroom.look()
+        if gear is not None and not is_limited:
+            # Only arrays on the one CPU have a key.
+            key = gear.key(leaves, tree)
+        if gear is not None and key is not None:
             results, traced = gear.results(key, leaves, arguments)
             if results is not None:
                 # JAX is to ask again at the next call.
                 return results[0], None, True
+        else:
+            if any(type(each) is Deferred for each in leaves):
+                arguments = tree.unflatten([*map(computed, leaves)])
+                return self._run(arguments)[0], None, False
+            gathered = meshes.together(leaves)
+            if gathered is not None:
+                return self._run_watched(gathered, tree, leaves)
+            if is_limited or meshes.take_turns(leaves):
+                return self._run_watched(leaves, tree)
         if self._prepared:
             found = self._prepared.pop((tree, *map(facts_of, leaves)), None)
         found = found or self._call(leaves, tree, arguments, traced)

@@ -260,12 +260,12 @@ def _fact(leaf: Any) -> Any:
 
 def _evaluated(plan: interpreter.Plan, leaves: list[Any]) -> list[Any]:
     """The results of a plan, as arrays of JAX with memory of their own."""
-    committed = True in [type(each) is ArrayImpl and each.committed for each in leaves]
     arrays = [_host(leaf, each) for leaf, each in zip(leaves, plan.inputs, strict=True)]
+    committed = any([type(each) is ArrayImpl and each.committed for each in leaves])
     found = interpreter.run(plan, arrays)
-    sharding, where = _sharding(), [jax.local_devices()[0]]
+    sharding, where = _place()
     # JAX takes the memory of results over, which nothing else may have.
-    others = {*map(id, arrays), *map(id, plan.constants())}
+    others = {*map(id, arrays), *plan.held}
     results = []
     for each, aval in zip(found, plan.avals, strict=True):
         array = np.asarray(each)
@@ -285,5 +285,7 @@ def _host(leaf: Any, kind: Any) -> np.ndarray:
 
 
 @functools.cache
-def _sharding() -> Any:
-    return SingleDeviceSharding(jax.local_devices()[0])
+def _place() -> tuple[Any, list[Any]]:
+    """The sharding of results, and their device."""
+    where = jax.local_devices()[0]
+    return SingleDeviceSharding(where), [where]

@@ -94,6 +94,12 @@ def numbers(dtype, shape, seed=0, scale=3.0):
     ).astype(dtype)
 
 
+def without_subnormal(numbers):
+    """The numbers, with zeros for subnormal ones: XLA's powers of these differ by processor."""
+    is_small = np.abs(numbers) < np.finfo(numbers.dtype).tiny
+    return np.where(is_small, np.copysign(0, numbers), numbers).astype(numbers.dtype)
+
+
 def tame(dtype, shape, seed=0):
     """Random numbers without odd ones."""
     source = np.random.default_rng([seed, *shape])
@@ -184,7 +190,8 @@ def test_elementary_functions_agree_to_the_bit(name):
 def test_transcendental_functions_agree_up_to_rounding(name):
     function, count, ulps = NEAR[name]
     for dtype in FLOATS:
-        check(function, *[numbers(dtype, WIDE, seed) for seed in range(count)], ulps=ulps)
+        given = [without_subnormal(numbers(dtype, WIDE, seed)) for seed in range(count)]
+        check(function, *given, ulps=ulps)
 
 
 CONVERTED = {bool: "b", np.int8: "i", np.int32: "i", np.int64: "i", np.uint8: "u", np.uint32: "u",
