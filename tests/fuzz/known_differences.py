@@ -123,6 +123,13 @@ EAGER = [
         what=r"call \d(, after backward)?: \w+ is_leaf",
     ),
     Known(
+        "a view of a tensor that is written to and detached in place does not require grad",
+        theirs="True",
+        ours="False",
+        source=r"\.detach_\(\)",
+        what=FLAGS,
+    ),
+    Known(
         "a hook on a view stays with its value when the view is written to in place",
         what=r"\.grad elements",
         happens="a view with a hook is written to, or its base",

@@ -238,7 +238,8 @@ def test_powers_of_integers_wrap_around_for_exponents_of_every_size(kind):
 
 def test_bessel_functions_have_their_derivatives_at_zero() -> None:
     x = flambeau.zeros(2, dtype=flambeau.float64, requires_grad=True)
-    for function, expected in ((flambeau.special.i0, (0.0, 0.5)), (flambeau.special.i1, (0.5, 0.0))):
+    derivatives = ((flambeau.special.i0, (0.0, 0.5)), (flambeau.special.i1, (0.5, 0.0)))
+    for function, expected in derivatives:
         (slope,) = flambeau.autograd.grad(function(x).sum(), x, create_graph=True)
         (curvature,) = flambeau.autograd.grad(slope.sum(), x)
         assert (slope[0].item(), curvature[0].item()) == expected

@@ -261,7 +261,7 @@ def _fact(leaf: Any) -> Any:
 def _evaluated(plan: interpreter.Plan, leaves: list[Any]) -> list[Any]:
     """The results of a plan, as arrays of JAX with memory of their own."""
     arrays = [_host(leaf, each) for leaf, each in zip(leaves, plan.inputs, strict=True)]
-    committed = any([type(each) is ArrayImpl and each.committed for each in leaves])
+    committed = any(type(each) is ArrayImpl and each.committed for each in leaves)
     found = interpreter.run(plan, arrays)
     sharding, where = _place()
     # JAX takes the memory of results over, which nothing else may have.

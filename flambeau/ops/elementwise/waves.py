@@ -1,4 +1,4 @@
-"""The cardinal sine and the modified Bessel functions of orders 0 and 1, with derivatives exact at 0."""
+"""The cardinal sine and modified Bessel functions, with derivatives that are exact at 0."""
 
 from __future__ import annotations
 
