@@ -12,10 +12,14 @@ import io
 import os
 import sys
 
+from flambeau.checkpoint.limits import Limits
 from flambeau.commands import convert, diff, inspect
 from flambeau.commands.text import printable
 
 __all__ = ["main"]
+
+# The option for `Limits.memory`.
+_MEMORY = "--memory"
 
 # The errors of reading and writing files; a CheckpointError is a RuntimeError.
 _ERRORS = (OSError, RuntimeError, TypeError, ValueError, MemoryError)
@@ -33,8 +37,15 @@ def main(arguments: list[str]) -> int:
     modules = {"inspect": inspect, "diff": diff, "convert": convert}
     for name, module in modules.items():
         text = module.__doc__ or ""
-        module.add_arguments(parsers.add_parser(name, help=text.split("\n")[0], description=text))
+        each = parsers.add_parser(name, help=text.split("\n")[0], description=text)
+        module.add_arguments(each)
+        each.add_argument(
+            _MEMORY, type=int, metavar="BYTES",
+            help="the memory that a file's content may take; by default ten times its size and "
+            "128 MiB more",
+        )  # fmt: skip
     options = parser.parse_args(arguments)
+    options.limits = Limits(memory=options.memory)
     command = options.command
     # Names in a file may have characters that the terminal lacks.
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -48,6 +59,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except _ERRORS as error:
-        text = printable(str(error) or type(error).__name__, 1000)
+        message = str(error).replace("limits=Limits(memory=...)", f"{_MEMORY} BYTES")
+        text = printable(message or type(error).__name__, 1000)
         sys.stderr.write(f"flambeau {command}: {text}\n")
     return 2 if command == "diff" else 1

@@ -74,7 +74,7 @@ class Contents(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened_contents(path: str | os.PathLike[str]) -> Iterator[Contents]:
+def opened_contents(path: str | os.PathLike[str], limits: Limits) -> Iterator[Contents]:
     """The content of a folder, an index, or a file that `flambeau.load` reads. It runs no code.
 
     Raises:
@@ -89,7 +89,7 @@ def opened_contents(path: str | os.PathLike[str]) -> Iterator[Contents]:
             read, kind = reader_of(source.read(0, min(START, source.size)))
             if read is not None:
                 with named(path, kind):
-                    found = _of_torch(path, source, read, kind)
+                    found = _of_torch(path, source, read, kind, limits)
                 yield found
                 return
         parts = stack.enter_context(Parts(path))
@@ -97,7 +97,7 @@ def opened_contents(path: str | os.PathLike[str]) -> Iterator[Contents]:
         if isinstance(name := parts.facts.get("values"), str):
             with named(path):
                 check_part_name(name)
-            values = stack.enter_context(opened_contents(parts.folder / name))
+            values = stack.enter_context(opened_contents(parts.folder / name, limits))
             found = found._replace(values=values.values)
         yield found
 
@@ -132,9 +132,10 @@ def _of_parts(parts: Parts) -> Contents:
     return Contents(kind, sum(parts.sizes.values()), tensors, {}, parts.texts)
 
 
-def _of_torch(path: Any, source: Source, read: Callable[..., Any], kind: str) -> Contents:
+def _of_torch(
+    path: Any, source: Source, read: Callable[..., Any], kind: str, limits: Limits
+) -> Contents:
     readers: dict[int, tuple[Tensor, Any]] = {}
-    limits = Limits()
     whole = read(source, Reading(lambda _: META, True, limits, partial(Deferred, readers)))
     tensors: dict[str, StoredTensor] = {}
     values: dict[str, Any] = {}

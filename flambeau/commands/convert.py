@@ -53,11 +53,11 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"{str(out)!r} must end in one of {known}, or be a folder without ending")
     if not options.force and (out.exists() if ending else out.is_file() or (out / INDEX).exists()):
         raise FileExistsError(errno.EEXIST, "it exists; give --force to replace it", str(out))
-    with opened_contents(options.file) as found:
+    with opened_contents(options.file, options.limits) as found:
         texts = {key: text for key, text in found.metadata.items() if isinstance(text, str)}
-        budget = Limits().budget(found.size)
+        budget = options.limits.budget(found.size)
     with named(options.file):
-        whole = _whole(options.file)
+        whole = _whole(options.file, options.limits)
         if options.dtype:
             _convert(whole, getattr(flambeau, options.dtype), budget)
         if ending not in _ARCHIVES:
@@ -74,10 +74,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _whole(path: str) -> Any:
+def _whole(path: str, limits: Limits) -> Any:
     if Path(path).is_dir() or Path(path).suffix == ".json":
         return whole_checkpoint(path)
-    return load(path, map_location="cpu")
+    return load(path, map_location="cpu", limits=limits)
 
 
 def _convert(whole: Any, of: Any, budget: Budget) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.limits import Budget
 from flambeau.commands.contents import Contents, StoredTensor, boxes, named, opened_contents
 from flambeau.commands.text import aligned, form_text, printable, value_text, write
 
@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the differences."""
     first, second = options.files
-    with opened_contents(first) as a, opened_contents(second) as b:
+    limits = options.limits
+    with opened_contents(first, limits) as a, opened_contents(second, limits) as b:
         tensors = [(n, each, b.tensors[n]) for n, each in a.tensors.items() if n in b.tensors]
         values = [(n, each, b.values[n]) for n, each in a.values.items() if n in b.values]
         sections = {
@@ -49,8 +50,9 @@ def run(options: argparse.Namespace) -> int:
             "other elements": [],
         }
         if not options.headers:
+            memory = limits.budget(max(a.size, b.size)).total
             with named(first):
-                sections["other elements"] = _elements(tensors, max(a.size, b.size))
+                sections["other elements"] = _elements(tensors, memory)
     for title, rows in sections.items():
         if rows:
             write(f"{title}:", *(f"  {line}" for line in aligned(rows)))
@@ -73,13 +75,13 @@ def _equal(left: Any, right: Any) -> bool:
 
 
 def _elements(
-    tensors: list[tuple[str, StoredTensor, StoredTensor]], size: int
+    tensors: list[tuple[str, StoredTensor, StoredTensor]], memory: int
 ) -> list[tuple[str, ...]]:
     """The largest differences of each tensor, the largest relative one first."""
     found: list[tuple[float, float, str]] = []
     for name, left, right in tensors:
         if left.shape == right.shape:
-            absolute, relative = _largest(left, right, size)
+            absolute, relative = _largest(left, right, memory)
             if absolute:
                 found.append((relative, absolute, printable(name)))
     # NaN, where only one of two elements is NaN, comes before all numbers.
@@ -88,13 +90,13 @@ def _elements(
     return [("name", "absolute", "relative"), *rows] if rows else []
 
 
-def _largest(a: StoredTensor, b: StoredTensor, size: int) -> tuple[float, float]:
+def _largest(a: StoredTensor, b: StoredTensor, memory: int) -> tuple[float, float]:
     """The largest absolute and relative difference of two tensors of one shape."""
     shape, largest = a.stored, (0.0, 0.0)
     if a.stored != b.stored:
         shape = a.shape
         claim = math.prod(shape) * max(a.dtype.itemsize, b.dtype.itemsize)
-        Limits().budget(size).take(claim, "an expanded tensor")
+        Budget(memory).take(claim, "an expanded tensor")
     for box in boxes(shape, max(a.dtype.itemsize, b.dtype.itemsize)):
         found = _differences(_part(a, box, shape), _part(b, box, shape))
         largest = tuple(np.maximum(largest, found))

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
-    with opened_contents(options.file) as found:
+    with opened_contents(options.file, options.limits) as found:
         own = [each for name, each in found.tensors.items() if each.first == name]
         elements = sum(math.prod(each.stored) for each in own)
         total = bytes_text(sum(each.nbytes for each in own))

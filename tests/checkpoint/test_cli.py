@@ -11,6 +11,7 @@ from flambeau import __main__ as command_line
 from flambeau import nn
 from flambeau.checkpoint import archive
 from flambeau.checkpoint.elements import elements_of
+from flambeau.checkpoint.limits import Limits
 from flambeau.commands import contents
 from flambeau.commands.contents import boxes, opened_contents
 from flambeau.distributed import checkpoint
@@ -56,7 +57,7 @@ def test_elements_are_those_of_load(here, monkeypatch):
     del saved["sparse"]
     flambeau.save(saved, "a.pt")
     names = dict(contents.entries(flambeau.load("a.pt"), contents.Limits().budget(0)))
-    with opened_contents("a.pt") as found:
+    with opened_contents("a.pt", Limits()) as found:
         assert names.keys() == found.tensors.keys() | found.values.keys()
         assert found.tensors["model.1.weight"].first == "model.0.weight"
         for name, each in found.tensors.items():
@@ -258,7 +259,7 @@ def test_convert_to_another_dtype(here, run):
     assert type(found["parameter"]) is nn.Parameter
     assert found["parameter"].dtype is flambeau.float16
     assert elements_of(found["model"]["0.weight"]) == elements_of(found["model"]["1.weight"])
-    with opened_contents("b.pt") as contained:
+    with opened_contents("b.pt", Limits()) as contained:
         assert contained.tensors["expanded"].stored == (1, 4, 1)
 
 
@@ -299,3 +300,16 @@ def test_a_closed_pipe_is_no_traceback(here, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout", Closed())
     assert command_line.main(["inspect", "a.pt"]) == 1
     assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_takes_much_memory_is_read_with_more(here, run):
+    flambeau.save({"x": flambeau.zeros(1).expand(10**9)}, "large.pt")
+    flambeau.save({"x": flambeau.ones(1000)}, "small.pt")
+    status, _, error = run("inspect", "small.pt", "--memory", 1000)
+    assert status == 1
+    assert "takes more than the 1,000 bytes that it may" in error
+    assert "if you trust the file, give --memory BYTES" in error
+    assert run("inspect", "small.pt", "--memory", 100_000)[0] == 0
+    status, _, error = run("convert", "large.pt", "large.safetensors")
+    assert status == 1
+    assert "--memory BYTES" in error
