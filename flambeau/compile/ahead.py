@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from flambeau.compile.guarding import arguments
+from flambeau.compile.guarding.numbers import Numbers
 from flambeau.compile.program import Program
 from flambeau.compile.recording import Recording
 from flambeau.core.programs import compiled as programs
@@ -82,7 +83,7 @@ def dry_run(function: Callable[[], Any], tensors: Iterable[Tensor] = ()) -> None
         for each in tensors:
             if is_abstract(each._cell.array):
                 stand_ins(each._cell)
-        recording = Recording(traced, [], structure, (), arguments.Numbers.none())
+        recording = Recording(traced, [], structure, (), Numbers.none())
         recording.trace.stand_in = stand_ins
         recording.record()
 

@@ -13,9 +13,10 @@ from typing import Any, overload
 from flambeau.compile.answers import Answer, FailedCheckError, Learning, OtherAnswersError, settled
 from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
 from flambeau.compile.guarding import arguments, explaining
-from flambeau.compile.guarding.arguments import Numbers
 from flambeau.compile.guarding.changes import Changes
 from flambeau.compile.guarding.explaining import Origin
+from flambeau.compile.guarding.numbers import Numbers
+from flambeau.compile.guarding.places import Outside
 from flambeau.compile.guarding.situation import Situation
 from flambeau.compile.program import Program
 from flambeau.compile.reading.chance import is_iterator
@@ -123,6 +124,10 @@ class CompiledFunction:
         self.kinds: OrderedDict[Any, _Kind] = OrderedDict()
         # The positions of numbers on whose values programs depend, by the arguments' structure.
         self._fixed: dict[Any, set[int]] = {}
+        # Places outside at which numbers have changed between calls; and those of them on whose
+        # values programs depend.
+        self._varying: set[Outside] = set()
+        self._fixed_outside: set[Outside] = set()
         self._changes = Changes()
         self._recent: Recent | None = None
         # The reason for which calls run eagerly whose arguments no program can take.
@@ -221,7 +226,11 @@ class CompiledFunction:
     def _made(self, kind: _Kind, key: Any, leaves: list[Any], numbers: Numbers) -> Program | None:
         """A new program, first in its list; ``None`` if the call runs eagerly."""
         origin, structure = self._origin(kind, key, leaves), key[0]
+        if self.dynamic and kind.programs:
+            self._varying |= kind.programs[0].guard.outside.changed_numbers()
+        numbers = numbers._replace(places=frozenset(self._varying - self._fixed_outside))
         program = self._compiled(kind, leaves, structure, numbers)
+        self._fixed_outside |= numbers.read_outside
         if numbers.read:
             # From now on the key has their values.
             if len(self._fixed) > MOST_KINDS:
@@ -300,10 +309,9 @@ class CompiledFunction:
             else:
                 self._run_eagerly(kind, error)
         except Exception:
-            if numbers.positions:
+            if numbers.positions or numbers.places:
                 # Perhaps because of the numbers: once more with their values.
-                numbers.read.update(numbers.positions)
-                return self._compiled(kind, leaves, structure, Numbers.none())
+                return self._compiled(kind, leaves, structure, numbers.give_up())
             # The function's own error: the eager call raises it again, with eager side effects.
             if self.fullgraph:
                 raise

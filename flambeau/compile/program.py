@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -14,10 +15,10 @@ from flambeau.compile.answers import Answer, checked, required
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.devices import bringing, sending
 from flambeau.compile.errors import CompileError, NumbersMatterError, UnansweredError
-from flambeau.compile.guarding.arguments import Numbers
 from flambeau.compile.guarding.checks import Checks
 from flambeau.compile.guarding.explaining import Origin, source_of
 from flambeau.compile.guarding.guard import Guard
+from flambeau.compile.guarding.numbers import Numbers
 from flambeau.compile.guarding.sharing import slots_by_cell
 from flambeau.compile.guarding.where import Argument, Created, Itself, Where
 from flambeau.compile.outputs.effects import Effects
@@ -46,7 +47,7 @@ class Program:
         structure: The structure of the arguments.
         stand_in: See `Trace`.
         answers: The answers to questions about tensors' values in an eager call.
-        numbers: The numbers among the arguments that may become inputs.
+        numbers: The numbers that may become inputs.
 
     Attributes:
         name: The function's name.
@@ -85,11 +86,17 @@ class Program:
         )
         # The arguments of the traced call would live as long as the program.
         recording.leaves.clear()
-        stand_ins, refuse_leftovers = recording.stand_ins_of_numbers, let_go(recording)
+        lent = [stand_in for _, stand_in in trace.lent.values()]
+        stand_ins = [*recording.stand_ins_of_numbers, *lent]
+        trace.chance.forget()
+        refuse_leftovers = let_go(recording)
         del recording, closed, trace, effects, slot_of
         refuse_leftovers()
         if any(each() is not None for each in stand_ins):
-            raise NumbersMatterError
+            # Perhaps in a cycle of references.
+            gc.collect()
+            if any(each() is not None for each in stand_ins):
+                raise NumbersMatterError
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells that they were read from, and compile it."""

@@ -13,8 +13,8 @@ from jax.core import Tracer
 from flambeau.compile import errors, settings
 from flambeau.compile.answers import Answer, Telling
 from flambeau.compile.guarding import arguments, sharing
-from flambeau.compile.guarding.arguments import Numbers
 from flambeau.compile.guarding.contents import is_empty, leaves_in
+from flambeau.compile.guarding.numbers import Numbers
 from flambeau.compile.guarding.places import Announced, Outside, Returned, Variable, name_of
 from flambeau.compile.guarding.where import (
     Argument,
@@ -56,7 +56,7 @@ class Recording(Results):
         leaves: The leaves of the arguments, and their gradients.
         structure: The structure of the arguments.
         answers: The answers to questions about tensors' values; see `answers`.
-        numbers: The numbers among the arguments that may become inputs.
+        numbers: The numbers that may become inputs.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Recording(Results):
         answers: Sequence[Answer],
         numbers: Numbers,
     ) -> None:
-        super().__init__(WatchingTrace(tape.sequence_now()))
+        super().__init__(WatchingTrace(tape.sequence_now(), numbers))
         self.function, self.caches = function, Caches()
         self.telling = Telling(answers)
         # The positions of the outputs with the values that were asked for, and the answers.
@@ -160,7 +160,8 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
-        if self.numbers.positions and self.trace.reads_outside.names_type:
+        has_numbers = self.numbers.positions or self.trace.lent
+        if has_numbers and self.trace.reads_outside.names_type:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())

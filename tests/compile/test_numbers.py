@@ -40,6 +40,7 @@ FOLLOWED = {
     "stored": attribute,
     "weighted": lambda x, n: flambeau.where(x > 1, x * n, x),
     "asked for its class": lambda x, n: x * n if isinstance(n, int | float) else x,
+    "its negative": lambda x, n: x * -(0.5 * n),
     "its complement": lambda x, n: x * (1.0 - n) + x * (0.5 * n),
     "held by a closure": lambda x, n: max([x], key=lambda y: 0 * (y * n).ndim) * n,
     "of a gradient": lambda x, n: flambeau.func.grad(lambda v: (v * v * n).sum())(x),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from array import array
 from collections.abc import Callable, Container, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,9 +23,6 @@ from flambeau.core.values.cell import Cell
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.trace import TracedValueError
 from flambeau.core.values.trees import LEAF, Structure
-
-# More numbers than this are compared by their values: each would be an input of the program.
-_MOST_NUMBERS = 32
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic, device)
 
@@ -62,34 +59,6 @@ def classes_in(around: Around) -> Iterator[type]:
     """The classes of the containers among the arguments."""
     for each in around[2]:
         yield from structure.classes_in(each)
-
-
-class Numbers(NamedTuple):
-    """The numbers among the arguments on whose values a program may not depend.
-
-    Attributes:
-        positions: Their positions among the leaves.
-        read: Those of them that the trace has read.
-    """
-
-    positions: frozenset[int]
-    read: set[int]
-
-    @staticmethod
-    def among(leaves: list[Any], fixed: Container[int]) -> Numbers:
-        """Those among ``leaves``, except at the positions that are known to matter."""
-        found = [i for i, leaf in enumerate(leaves) if i not in fixed and _may_vary(leaf)]
-        return Numbers(frozenset(found if len(found) <= _MOST_NUMBERS else ()), set())
-
-    @staticmethod
-    def none() -> Numbers:
-        """No numbers: all are compared."""
-        return Numbers(frozenset(), set())
-
-
-def _may_vary(leaf: Any) -> bool:
-    kind = type(leaf)
-    return kind is float or (kind is int and -(1 << 63) <= leaf < 1 << 63)
 
 
 def signature(leaves: list[Any], varying: Container[int] = ()) -> tuple[Any, ...]:

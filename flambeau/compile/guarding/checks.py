@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.compile.guarding.contents import spec_of, tensors_in
 from flambeau.compile.guarding.freezing import freeze
+from flambeau.compile.guarding.numbers import NumberAt
 from flambeau.compile.guarding.sharing import Sharing
 from flambeau.compile.guarding.where import Where
 from flambeau.core.values.cell import Cell
@@ -41,6 +42,8 @@ class Checks:
         self.facts = recording.trace.facts.all()
         self.specs = [(where, spec_of(where.get())) for where in looked_up]
         self.specs += [(where, spec_of(before)) for where, before in recording.slot_before]
+        inputs = map(NumberAt, recording.trace.inputs_outside())
+        self.specs += [(where, spec_of(where.get())) for where in inputs]
         self.objects: list[tuple[Where, Any]] = []
         self.shared: list[tuple[Where, Where]] = []
         self._bind(recording, slot_of)

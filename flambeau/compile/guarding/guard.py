@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile.guarding.freezing import freeze, sharing_in
+from flambeau.compile.guarding.numbers import have_changed
 from flambeau.compile.guarding.places import Outside, Returned, Sizes, check_of
 from flambeau.compile.ownership import is_own
 from flambeau.compile.source import Page
@@ -169,6 +170,10 @@ class OutsideSnapshot:
         """The value that the trace found at a place."""
         return self.values[place]
 
+    def changed_numbers(self) -> set[Outside]:
+        """The places of the user's at which numbers have become others of their class."""
+        return {place for place in self.entries if have_changed(place, self.values[place])}
+
     @staticmethod
     def found_at(place: Outside) -> tuple[Any, Any]:
         """The value at a place now, frozen."""
@@ -263,6 +268,7 @@ class Guard:
 
     def __init__(self, trace: Any) -> None:
         self.outside: OutsideSnapshot = trace.outside
+        self.outside.ignore(trace.inputs_outside())
         self.outside.settle()
         #: The modules that the trace has found, for names.
         self.modules = [module for module, _ in trace.reads_outside.modules]

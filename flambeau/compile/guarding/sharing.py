@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flambeau.compile.errors import CompileError
-from flambeau.compile.guarding.arguments import Numbers, is_input, places_of, stand_in
+from flambeau.compile.guarding.arguments import is_input, places_of, stand_in
 from flambeau.compile.guarding.contents import tensors_in
+from flambeau.compile.guarding.numbers import NumberAt, Numbers
 from flambeau.compile.guarding.where import Argument, Gradient, Itself, Where
 from flambeau.core.operators.number import number_of
 from flambeau.core.values.cell import Cell
@@ -72,7 +73,7 @@ def slots_by_cell(recording: Any) -> dict[Cell, Where]:
     for tensor, before in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(before.cell, None)
-    return slots
+    return slots | {cell: NumberAt(place) for place, (cell, _) in trace.lent.items()}
 
 
 class Sharing:

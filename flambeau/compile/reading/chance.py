@@ -129,10 +129,14 @@ class Chance:
         """Replace ``value``, the value of ``slot``, if it may not be used."""
         replaced = self._stand_in(value)
         if replaced is not value:
-            self._replaced.append((slot, value, replaced))
-            slot.set(replaced)
+            self.replace(slot, value, replaced)
         elif is_tuple(value):
             self.refuse_in(value)
+
+    def replace(self, slot: Any, value: Any, replaced: Any) -> None:
+        """Put ``replaced`` in the place of ``value``, the value of ``slot``, during the trace."""
+        self._replaced.append((slot, value, replaced))
+        slot.set(replaced)
 
     def refuse_in(self, container: Any) -> None:
         """Fail if a container holds an iterator or the like, which the function may use up."""
@@ -142,7 +146,7 @@ class Chance:
                 _refuse(stand_in.name)
 
     def restore(self) -> None:
-        """Put the values back that `look_at` has replaced."""
+        """Put the values back that `replace` has replaced."""
         for slot, value, replaced in self._replaced:
             if slot.get() is replaced:
                 slot.set(value)
@@ -152,6 +156,10 @@ class Chance:
         for slot, value, replaced in self._replaced:
             if slot.get() is value:
                 slot.set(replaced)
+
+    def forget(self) -> None:
+        """Let go of all values, once they are put back."""
+        self._replaced.clear()
 
     def _stand_in(self, value: Any) -> Any:
         """The replacement for ``value`` during the trace: itself, if it may be used."""

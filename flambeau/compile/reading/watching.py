@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
+
+import jax.numpy as jnp
 
 from flambeau.compile import errors
 from flambeau.compile.devices import Devices
@@ -14,6 +17,7 @@ from flambeau.compile.guarding.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.guarding.contents import leaves_in
 from flambeau.compile.guarding.freezing import OF_MEMORY, members_of
 from flambeau.compile.guarding.guard import OutsideSnapshot
+from flambeau.compile.guarding.numbers import Numbers, may_be_input
 from flambeau.compile.guarding.places import Outside, Returned
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.compile.reading import interception
@@ -22,20 +26,24 @@ from flambeau.compile.reading.discovery import MANY
 from flambeau.compile.reading.members import MemberSnapshot
 from flambeau.compile.reading.reads import Reads, content_of, hooks_of
 from flambeau.compile.recomputation import Progress
+from flambeau.core.operators.number import number_of
 from flambeau.core.support import settings, world
 from flambeau.core.support.identity import Same
 from flambeau.core.values import tensor_class
 from flambeau.core.values.before import CHANGEABLE
 from flambeau.core.values.cell import Cell
 from flambeau.core.values.tensor import Tensor
-from flambeau.core.values.trace import Trace, TracedValueError
+from flambeau.core.values.trace import Trace, TracedValueError, outside
 
 
 class WatchingTrace(Trace):
     """A trace that notes reads outside of the function, with the value of the first read."""
 
-    def __init__(self, first_sequence: int) -> None:
+    def __init__(self, first_sequence: int, numbers: Numbers) -> None:
         super().__init__(first_sequence)
+        self._numbers = numbers
+        #: The places of numbers that have become inputs, each with a Cell and the stand-in.
+        self.lent: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
         self.reads_outside = Reads(
@@ -176,6 +184,9 @@ class WatchingTrace(Trace):
         if not self.seen.add(place, self.members.found):
             return
         value = self.seen.values[place]
+        if place in self._numbers.places and may_be_input(value):
+            self._lend(place, value)
+            return
         self._note_containers(value, place)
         if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
             return  # The place cannot be set.
@@ -184,6 +195,19 @@ class WatchingTrace(Trace):
             self.chance.meet(value)
         else:
             self.chance.look_at(place, value)
+
+    def _lend(self, place: Outside, value: Any) -> None:
+        """Put an input of the program in the place of a number, during the trace."""
+        with outside():
+            cell = Cell(jnp.asarray(value))
+        note = functools.partial(self._numbers.read_outside.add, place)
+        stand_in = number_of(value, self.read(cell), note)
+        self.lent[place] = cell, weakref.ref(stand_in)
+        self.chance.replace(place, value, stand_in)
+
+    def inputs_outside(self) -> list[Outside]:
+        """The places of numbers on whose values the program does not depend."""
+        return [place for place in self.lent if place not in self._numbers.read_outside]
 
     def _note_containers(self, value: Any, place: Outside) -> None:
         """Remember the content of the containers in ``value``, which is at ``place``."""

@@ -32,7 +32,8 @@ from flambeau.core.values.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.values.tracers import constant, no_longer_known, warn_of_constants
 
 # Types that are accepted in place of a tensor and take no gradient.
-_CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None), *NUMBERS.values()}
+_PLAIN_CONSTANTS: set[type] = {int, float, bool, complex, type(None)}
+_CONSTANT_TYPES: set[type] = {*_PLAIN_CONSTANTS, *NUMBERS.values()}
 
 # The errors of JAX, NumPy and Python for arguments that an operator cannot take.
 FAILURES = (
@@ -79,7 +80,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
             if each._requires_grad:
                 recorded = True
             arrays.append(array)
-        elif kind in _CONSTANT_TYPES:
+        elif kind in _PLAIN_CONSTANTS:
             arrays.append(each)
         else:
             return _run_general(kernel, inputs)

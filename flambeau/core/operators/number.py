@@ -1,4 +1,4 @@
-"""Python numbers that a trace takes as arguments.
+"""Python numbers that a trace takes as arguments, or finds outside.
 
 A `Number` that is only given to operators is an input of the program, so one program serves all
 values. Any other use reads the value, and the program holds for that value only.
@@ -39,7 +39,7 @@ _UNARY: dict[str, Callable[..., Any]] = {
 
 
 class Number:
-    """A number among the arguments of a traced function. It passes for an ``int`` or a ``float``.
+    """A number that a traced function takes from outside. It passes for an ``int`` or a ``float``.
 
     Args:
         value: The value in the traced call.
@@ -123,8 +123,10 @@ def _followed(function: Callable[..., Any], pair: tuple[Any, Any]) -> Number | N
     return number_of(function(*values), function(*arrays), note)
 
 
-def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def compute(self: Number, *args: Any) -> Any:
+        if name == "neg" and isinstance(self, float):
+            return number_of(-self._value, -self._array, self._note)
         return function(self.read(), *map(plain, args))
 
     return compute
@@ -140,7 +142,7 @@ def _stand_in_for(kind: type) -> type[Number]:
                 members[full] = _binary(name, function, bool(prefix))
     for name, function in _UNARY.items():
         if hasattr(kind, f"__{name}__"):
-            members[f"__{name}__"] = _unary(function)
+            members[f"__{name}__"] = _unary(name, function)
     return builtins.type(f"{kind.__name__}_argument", (Number,), members)
 
 

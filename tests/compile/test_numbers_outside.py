@@ -1,0 +1,300 @@
+"""Globals, variables and attributes that are numbers: inputs once they have changed."""
+
+import threading
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from tests.compile.test_numbers import FOLLOWED, READ, X, outcome
+
+number = 0.0
+
+
+class Layer(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.n = function, 0
+
+    def forward(self, x):
+        return self.function(x, self.n)
+
+
+class Plain:
+    n = 0
+
+    def __init__(self):
+        self.n = 0
+
+
+def in_a_module(function):
+    layer = Layer(function)
+    return layer, lambda value: setattr(layer, "n", value)
+
+
+def in_an_object(function, kind=Plain):
+    held = kind()
+    held.n = 0
+    return lambda x: function(x, held.n), lambda value: setattr(held, "n", value)
+
+
+def in_a_namespace(function):
+    return in_an_object(function, SimpleNamespace)
+
+
+def in_a_variable(function):
+    n = 0
+
+    def change(value):
+        nonlocal n
+        n = value
+
+    return lambda x: function(x, n), change
+
+
+def in_a_global(function):
+    def change(value):
+        global number
+        number = value
+
+    change(0)
+    return lambda x: function(x, number), change
+
+
+PLACES = [in_a_module, in_an_object, in_a_namespace, in_a_variable, in_a_global]
+# What a call returns or stores is read.
+OPERANDS = {name: each for name, each in FOLLOWED.items() if name not in ("returned", "stored")}
+
+
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", [*FOLLOWED, *READ])
+@pytest.mark.filterwarnings("ignore::flambeau.compile.errors.CompileWarning")
+def test_a_program_holds_for_all_values_that_python_does_not_read(name, place, kind):
+    function, change = place({**FOLLOWED, **READ}[name])
+    compiled = flambeau.compile(function, fullgraph=True)
+    for value in map(kind, (0, 1, 2, 1, 0)):
+        change(value)
+        assert outcome(compiled, X) == outcome(function, X)
+    assert compiled.program_count == (2 if name in OPERANDS else 3)
+
+
+def test_a_value_of_another_class_is_another_program():
+    function, change = in_a_module(lambda x, n: x if n is None else x * n)
+    compiled = flambeau.compile(function, fullgraph=True)
+    for value in (1.0, 2.0, 3, None, flambeau.tensor(5.0), 4.0, 2.5, True, 6.0):
+        change(value)
+        assert outcome(compiled, X) == outcome(function, X)
+
+
+def test_dynamic_false_compares_all_numbers():
+    function, change = in_a_module(lambda x, n: x * n)
+    compiled = flambeau.compile(function, dynamic=False, fullgraph=True)
+    for value in (1.0, 2.0, 3.0):
+        change(value)
+        compiled(X)
+    assert compiled.program_count == 3
+
+
+class Reversed(flambeau.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.layer = layer
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -ctx.layer.strength * grad, None
+
+
+class WithHooks(nn.Module):
+    """A layer whose backward reads numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(flambeau.ones(3))
+        self.strength, self.scale = 1.0, 1.0
+
+    def forward(self, x):
+        y = Reversed.apply(x * self.weight, self)
+        y.register_hook(lambda grad: grad * self.scale)
+        return y
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_numbers_that_backward_reads(inside):
+    def trained(compile):
+        layer = WithHooks()
+
+        def step(x):
+            loss = layer(x).sum()
+            if inside:
+                loss.backward()
+            return loss
+
+        run = flambeau.compile(step, fullgraph=True) if compile else step
+        found = []
+        for strength, scale in ((1.0, 1.0), (2.0, 1.0), (3.0, 4.0), (5.0, 2.0), (1.0, 3.0)):
+            layer.strength, layer.scale = strength, scale
+            layer.weight.grad = None
+            loss = run(X)
+            if not inside:
+                loss.backward()
+            found.append(layer.weight.grad.tolist())
+        if compile:
+            assert run.program_count <= 3
+        return found
+
+    assert trained(compile=True) == trained(compile=False)
+
+
+def test_a_schedule_of_a_weight_is_two_programs_with_training():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.beta, self.epoch = nn.Linear(3, 3), 0.0, 0
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y.square().mean() + self.beta * y.abs().mean()
+
+    def trained(compile):
+        flambeau.manual_seed(0)
+        model = Model()
+        optimizer = flambeau.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = flambeau.compile(step, fullgraph=True) if compile else step
+        losses = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for i in range(12):
+                model.beta, model.epoch = min(1.0, i / 8), i
+                losses.append(run(X).item())
+        if compile:
+            # The first step makes the optimizer's state.
+            assert run.program_count <= 4
+        return losses
+
+    assert trained(compile=True) == pytest.approx(trained(compile=False), rel=1e-5)
+
+
+def test_numbers_are_put_back_after_a_trace():
+    layer = Layer(lambda x, n: x * n if not failing else x.view(7))
+    failing = False
+    compiled = flambeau.compile(layer, fullgraph=True)
+    for value in (1.0, 2.0):
+        layer.n = value
+        compiled(X)
+        assert type(layer.n) is float
+    failing = True
+    layer.n = 3.0
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="shape"):
+            compiled(X)
+        assert type(layer.n) is float
+        assert layer.n == 3.0
+
+
+def test_another_thread_sees_the_number_during_a_trace():
+    started, go_on = threading.Lock(), threading.Lock()
+    started.acquire()
+    seen, waits = [], False
+
+    def slow(x, n):
+        y = x * n
+        if waits and flambeau.compiler.is_compiling():
+            started.release()
+            assert go_on.acquire(timeout=30)
+        return y
+
+    layer = Layer(slow)
+    compiled = flambeau.compile(layer, fullgraph=True)
+    layer.n = 1.0
+    compiled(X)
+    waits = go_on.acquire()
+    layer.n = 2.0
+
+    def look():
+        assert started.acquire(timeout=30)
+        seen.append((int(layer.n), (X * layer.n).tolist()))
+        go_on.release()
+
+    other = threading.Thread(target=look)
+    other.start()
+    assert compiled(X).tolist() == [0.0, 2.0, 4.0]
+    other.join()
+    assert seen == [(2, [0.0, 2.0, 4.0])]
+    waits = False
+    layer.n = 5.0
+    assert compiled(X).tolist() == [0.0, 5.0, 10.0]
+
+
+def test_an_integer_that_no_program_can_take():
+    for inner in (lambda x, n: x if n > 1000 else x * n, lambda x, n: x * n):
+        function, change = in_a_module(inner)
+        compiled = flambeau.compile(function)
+        for value in (1, 2, 3, 2**70, 4):
+            change(value)
+            assert outcome(compiled, X) == outcome(function, X)
+
+
+def test_a_number_that_the_function_changes_too():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.time, self.counts = 0.0, False
+
+        def forward(self, x):
+            if self.counts:
+                self.time = self.time + 1.0
+            return x * self.time
+
+    def run(compile):
+        layer, found = Counting(), []
+        call = flambeau.compile(layer) if compile else layer
+        for time, counts in ((1.0, False), (2.0, False), (3.0, True), (None, True), (7.0, False)):
+            layer.time = layer.time if time is None else time
+            layer.counts = counts
+            found.append((call(X).tolist(), layer.time))
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(compile=True) == run(compile=False)
+
+
+def test_numbers_in_recomputed_parts_and_transformed_functions():
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.weight = 1.0, nn.Parameter(flambeau.ones(3))
+
+        def forward(self, x):
+            return (x * self.weight * self.scale).exp()
+
+    def run(compile):
+        part, found = Part(), []
+
+        def step(x):
+            y = flambeau.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
+            (y.sum() + flambeau.func.vmap(part)(x[:, None] * 0.1).sum()).backward()
+
+        call = flambeau.compile(step, fullgraph=True) if compile else step
+        for scale in (1.0, 0.5, 0.25, 2.0):
+            part.scale, part.weight.grad = scale, None
+            call(X)
+            found += part.weight.grad.tolist()
+        if compile:
+            assert call.program_count == 2
+        return found
+
+    assert run(compile=True) == pytest.approx(run(compile=False), rel=1e-6)
