@@ -10,6 +10,7 @@ up an object that may be another one at each call, such as a ``.grad``; it is bo
 - `guard.py` compares the values outside of the arguments. Places whose changes increment a counter
   (`core/support/world.py`) are compared only after a change; all others, and the contents of
   containers, at each call.
+- `numbers.py`: Python numbers on whose values a program does not depend.
 - `checks.py` compares arguments and values that the program looks up; `sharing.py`, which of them
   share elements.
 - `explaining.py` has the same comparison as text: each term with its value at the trace and now.
