@@ -44,6 +44,7 @@ class Absent:
 def absent(module: str, name: str) -> AttributeError:
     """The error for a module of `flambeau` that has no attribute ``name``.
 
+    >>> from flambeau._absent import absent
     >>> raise absent("flambeau.func", "functionalize")
     Traceback (most recent call last):
         ...

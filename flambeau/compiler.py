@@ -164,7 +164,7 @@ def _calls_of(function: _Any, asked: str) -> _CompiledFunction:
 
 
 def is_compiling() -> bool:
-    """Whether the caller is being traced by `flambeau.compile`.
+    """Whether the caller is being traced, by `flambeau.compile` or `flambeau.export.export`.
 
     >>> import flambeau
     >>> flambeau.compiler.is_compiling()
@@ -173,7 +173,7 @@ def is_compiling() -> bool:
     >>> double(flambeau.ones(2))
     tensor([2., 2.])
     """
-    return modes.trace is not None
+    return modes.trace is not None or modes.exporting
 
 
 def is_dynamo_compiling() -> bool:
@@ -182,16 +182,16 @@ def is_dynamo_compiling() -> bool:
 
 
 def is_exporting() -> bool:
-    """``False``: programs are not exported."""
-    return False
+    """Whether the caller is being traced by `flambeau.export.export`."""
+    return modes.exporting
 
 
 def disable(fn: _Any = None, recursive: bool = True, *, reason: str | None = None) -> _Any:
     """Return the decorated function unchanged.
 
     It runs eagerly unless a compiled function calls it. Inside a compiled function it is traced,
-    since each compiled function is one program; the results are the same. Code that cannot be
-    traced raises a `CompileError` there; call it between compiled functions.
+    since each compiled function is one program; the results are the same. With code that cannot
+    be traced, the compiled function runs eagerly; call it between compiled functions.
 
     Args:
         fn: The function, class or module; without it, a decorator is returned.

@@ -23,6 +23,7 @@ class Future(Generic[_T]):
     Args:
         devices: Accepted for compatibility: whatever reads a tensor waits for its device.
 
+    >>> from flambeau import Future
     >>> future = Future()
     >>> doubled = future.then(lambda done: done.value() * 2)
     >>> future.set_result(3)

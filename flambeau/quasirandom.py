@@ -30,6 +30,7 @@ class SobolEngine:
     Raises:
         ValueError: ``dimension`` is out of range.
 
+    >>> from flambeau.quasirandom import SobolEngine
     >>> engine = SobolEngine(2)
     >>> engine.draw(3)
     tensor([[0.0000, 0.0000],

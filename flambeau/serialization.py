@@ -123,6 +123,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     Raises:
         ValueError: The file has another format.
 
+    >>> from flambeau.serialization import get_unsafe_globals_in_checkpoint
     >>> import io
     >>> import flambeau
     >>> from fractions import Fraction

@@ -51,6 +51,7 @@ class GradScaler:
         AssertionError: ``growth_factor`` is not above 1, or ``backoff_factor`` not below it.
 
     >>> import flambeau
+    >>> from flambeau import GradScaler
     >>> weight = flambeau.nn.Parameter(flambeau.ones(2))
     >>> optimizer = flambeau.optim.SGD([weight], lr=0.5)
     >>> scaler = GradScaler("cpu")

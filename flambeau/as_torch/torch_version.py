@@ -13,6 +13,7 @@ class TorchVersion(str):
 
     Suffixes, as in ``2.13.0+flambeau`` and ``2.14.0.dev1``, are ignored.
 
+    >>> from flambeau.as_torch.torch_version import TorchVersion
     >>> TorchVersion("2.13.0+flambeau") >= "2.9"
     True
     >>> TorchVersion("2.13.0+flambeau") < (2, 14)

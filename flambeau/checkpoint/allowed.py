@@ -30,6 +30,7 @@ def add_safe_globals(safe_globals: list[Allowed]) -> None:
     Raises:
         TypeError: One of them is neither a class nor a function.
 
+    >>> from flambeau.serialization import safe_globals
     >>> import io
     >>> import flambeau
     >>> from fractions import Fraction

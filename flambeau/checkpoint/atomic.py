@@ -52,6 +52,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         OSError: whatever the operating system refuses: ``FileNotFoundError`` for a missing
             directory, ``PermissionError``, a full disk.
 
+    >>> from pathlib import Path
+    >>> from flambeau.checkpoint import atomic_write
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     target = Path(folder) / "model.bin"

@@ -90,6 +90,7 @@ def save(
         OSError: The operating system reports an error, such as a full disk; a path then holds its
             old content, an open file a part of the new content.
 
+    >>> from flambeau import load, save
     >>> import io
     >>> import flambeau
     >>> file = io.BytesIO()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple, Self
 
@@ -22,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.compile.guarding.changes import Change
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import OWN_FOLDERS
 from flambeau.core.values import host
@@ -70,6 +72,19 @@ class Answer(NamedTuple):
             self.place == other.place and _is_bitwise_equal(self.value, other.value)
             for other in others
         )
+
+
+def changes(before: Sequence[Answer], now: Sequence[Answer]) -> Iterator[Change]:
+    """The first of the answers ``now`` that is not the one of ``before``, if there is one."""
+    for old, new in zip(before, now, strict=False):
+        is_known = old.value is not None and new.value is not None
+        if old.place == new.place and is_known and not _is_bitwise_equal(old.value, new.value):
+            file = Path(old.place.code.co_filename).name
+            name = f"the value that Python asks for at {file}:{old.place.line}"
+            yield Change.of(name, str(old.value), str(new.value))
+            return
+    if len(before) != len(now):
+        yield Change.told("the values", "Python asks for other values of tensors than before")
 
 
 class OtherAnswersError(Exception):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
+from flambeau.compile import answers
 from flambeau.compile.answers import Answer, FailedCheckError, Learning, OtherAnswersError, settled
 from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
 from flambeau.compile.guarding import arguments, explaining
@@ -323,6 +324,7 @@ class CompiledFunction:
         if kind.programs:
             last = kind.programs[0]
             changes = explaining.differences(last, leaves)
+            changes += answers.changes(last.answers, kind.answers)
             return Origin(number, situation, last.origin.number, tuple(changes))
         others = [e.programs[0].origin for e in reversed(self.kinds.values()) if e.programs]
         if not others:

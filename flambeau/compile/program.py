@@ -66,10 +66,13 @@ class Program:
         answers: Sequence[Answer] = (),
         numbers: Numbers | None = None,
     ) -> None:
+        #: The answers that it assumes.
+        self.answers: Sequence[Answer] = answers
         self.name: str = getattr(function, "__name__", type(function).__name__)
         given = (function, leaves, structure, answers, numbers or Numbers.none())
         recording, closed = _record(stand_in, given)
         trace, slot_of = recording.trace, slots_by_cell(recording)
+        trace.constants.update(map(id, closed.consts))
         self.guard: Guard = Guard(trace)
         self._bind(recording, closed, slot_of)
         looked_up = self.reads[len(recording.operands) :]

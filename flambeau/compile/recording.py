@@ -36,7 +36,7 @@ from flambeau.compile.reading.reaching import reaches_trace
 from flambeau.compile.reading.watching import WatchingTrace
 from flambeau.compile.source import Page
 from flambeau.core.programs import finishing
-from flambeau.core.support import world
+from flambeau.core.support import tracebacks, world
 from flambeau.core.support.identity import MISSING
 from flambeau.core.support.modes import modes
 from flambeau.core.tape import checks
@@ -126,7 +126,9 @@ class Recording(Results):
             if (interrupt := errors.interrupt_in(error)) is not None:
                 raise interrupt from None
             if isinstance(error, errors.VALUE_ERRORS):
-                raise errors.explain(error, may_try_again=not has_drawn) from error
+                explained = errors.explain(error, may_try_again=not has_drawn)
+                # The explanation has the line of the user's, and the rest is flambeau's and JAX's.
+                raise explained from (error if tracebacks.is_full else None)
             raise
 
     def _leave(self, put_settings_back: Callable[[], None] | None = None) -> None:
@@ -161,7 +163,7 @@ class Recording(Results):
             )
         self.trace.refuse_chance()
         has_numbers = self.numbers.positions or self.trace.lent
-        if has_numbers and self.trace.reads_outside.names_type:
+        if has_numbers and self.trace.reads_outside.tells_stand_ins:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())

@@ -61,6 +61,7 @@ def make_graphed_callables(
             for the arguments of each call.
 
     >>> import flambeau
+    >>> from flambeau.cuda import make_graphed_callables
     >>> double = make_graphed_callables(lambda x: x * 2, (flambeau.ones(2),))
     >>> double(flambeau.ones(3))
     tensor([2., 2., 2.])

@@ -39,6 +39,7 @@ class global_batches:
             incomplete last batch.
 
     >>> import flambeau
+    >>> from flambeau.distributed import global_batches
     >>> from flambeau.utils.data import DataLoader
     >>> loader = DataLoader(flambeau.arange(4), batch_size=2)
     >>> [batch.shape for batch in global_batches(loader)]

@@ -45,6 +45,7 @@ class DistributedDataParallel(Module):
             a different module.
 
     >>> import flambeau
+    >>> from flambeau.nn.parallel import DistributedDataParallel
     >>> from flambeau import nn
     >>> net = DistributedDataParallel(nn.Linear(2, 3))
     >>> net(flambeau.ones(8, 2)).shape

@@ -45,6 +45,7 @@ class DeviceMesh:
         RuntimeError: There is no such device, a device occurs twice, or names and dimensions do not
             fit.
 
+    >>> from flambeau.distributed import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))
     >>> mesh
     DeviceMesh((data=1, model=1), 'cpu')
@@ -218,6 +219,7 @@ def init_device_mesh(
     Raises:
         RuntimeError: Names and dimensions do not fit, or there are fewer devices.
 
+    >>> from flambeau.distributed import init_device_mesh
     >>> init_device_mesh("cpu", (1,), mesh_dim_names=("data",)).shape
     (1,)
     """

@@ -41,6 +41,7 @@ _HEARTBEAT, _SHUTDOWN = 100, 300
 class Backend(str):
     """The name of a backend: JAX chooses it by the devices, and a script may request it.
 
+    >>> from flambeau.distributed import Backend
     >>> Backend("NCCL") == Backend.NCCL
     True
     """

@@ -46,6 +46,7 @@ def shard(model: Module, mesh: Any, rules: Mapping[str, Any]) -> Module:
         ValueError: A rule matches nothing, or does not fit a tensor that it matches.
         TypeError: ``rules`` is not a dictionary.
 
+    >>> from flambeau import shard
     >>> from flambeau import nn
     >>> from flambeau.distributed.device_mesh import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("data", "model"))

@@ -204,6 +204,7 @@ class Store:
 class HashStore(Store):
     """A store in the memory of one process, for its threads.
 
+    >>> from flambeau.distributed import HashStore
     >>> store = HashStore()
     >>> store.set("step", "3")
     >>> store.get("step"), store.add("count", 2)

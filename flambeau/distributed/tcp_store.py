@@ -52,6 +52,7 @@ class TCPStore(Store):
         DistNetworkError: The port cannot be opened, or no process listens there within the timeout.
         DistStoreError: The other processes do not connect within the timeout.
 
+    >>> from flambeau.distributed import TCPStore
     >>> store = TCPStore("127.0.0.1", 0, is_master=True)
     >>> store.set("step", "3")
     >>> TCPStore("127.0.0.1", store.port).get("step")

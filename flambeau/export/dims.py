@@ -40,6 +40,7 @@ class Dim:
     Raises:
         ValueError: ``name`` is no identifier, or ``max`` less than ``min``.
 
+    >>> from flambeau.export import Dim
     >>> Dim("batch", max=64)
     Dim('batch', min=1, max=64)
     """

@@ -52,6 +52,7 @@ def save(ep: ExportedProgram, f: str | os.PathLike[str] | BinaryIO) -> None:
         TypeError: ``ep`` is no program, or its state has a dtype that safetensors files lack.
         OSError: The operating system reports an error.
 
+    >>> from flambeau.export import load, save
     >>> import io
     >>> import flambeau
     >>> file = io.BytesIO()

@@ -13,7 +13,7 @@ from jax import export as jax_export
 
 from flambeau.compile.errors import user_line
 from flambeau.core.devices.compiler import portable_forms
-from flambeau.core.support.modes import no_grad
+from flambeau.core.support.modes import modes, no_grad
 from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.trace import TracedValueError
@@ -85,6 +85,7 @@ def export(
             buffers, or draws random numbers.
 
     >>> import flambeau
+    >>> from flambeau.export import export
     >>> batch = flambeau.export.Dim("batch")
     >>> x = flambeau.ones(2, 3)
     >>> program = export(lambda x: x * 2, (x,), dynamic_shapes={"x": {0: batch}})
@@ -108,15 +109,18 @@ def export(
         *(jax.ShapeDtypeStruct(tuple(each.shape), each.dtype.numpy) for each in state.values()),
         *(_struct(each, symbols) for each in inputs),
     ]
+    was_exporting, modes.exporting = modes.exporting, True
     try:
         with portable_forms(), exact_comparisons():
             exported = jax_export.export(jax.jit(trace, keep_unused=True), platforms=wanted)(
                 *shapes
             )
     except Exception as error:
-        if (explained := _explained(error, open_sizes)) is None:
+        if (explained := _explained(error, open_sizes, module)) is None:
             raise
         raise explained from error
+    finally:
+        modes.exporting = was_exporting
     outputs = tuple(
         Entry(name, aval.dtype.name, tuple(e if isinstance(e, int) else str(e) for e in aval.shape))
         for name, aval in zip(trace.outputs, exported.out_avals, strict=True)
@@ -278,16 +282,24 @@ def _state_of(module: Module) -> tuple[dict[str, Tensor], dict[str, str]]:
     return state, {name: first[id(each)] for name, each in every if name not in state}
 
 
-def _explained(error: Exception, open_sizes: OpenSizes) -> Exception | None:
+def _explained(error: Exception, open_sizes: OpenSizes, module: Module) -> Exception | None:
     """The error of a trace in the words of export; ``None`` to leave it as it is."""
     text = str(error).partition("\n")[0].rstrip(".")
-    place = user_line(error.__traceback__, "in forward")
+    line = user_line(error.__traceback__, "")
+    place = f"\n{line}" if line else ""
+    first = "Compute"
+    if not isinstance(module, _Function) and module.training:
+        first = (
+            "In training mode, layers such as BatchNorm look at the batch: call eval() on the "
+            "model first. Otherwise compute"
+        )
     if isinstance(error, jax.errors.InconclusiveDimensionOperation) or _OF_SIZES.search(text):
         names = [each for each in open_sizes.bounds if re.search(rf"\b{each}\b", text)]
         reason = (
             f"depends in Python on the value of the open size "
-            f"{' or '.join(map(repr, names or open_sizes.bounds))} ({text}). Compute with tensors; "
-            "give the Dim a min or max, with one answer for all sizes; or leave the size fixed"
+            f"{' or '.join(map(repr, names or open_sizes.bounds))} ({text}). {first} with "
+            "tensors; give the Dim a min or max, with one answer for all sizes; or leave the size "
+            "fixed"
         )
     elif isinstance(error, _VALUE_ERRORS) or _OF_VALUES in text:
         reason = (
@@ -300,4 +312,4 @@ def _explained(error: Exception, open_sizes: OpenSizes) -> Exception | None:
         reason = f"assigns {found[1]}, and a program changes nothing. Return the value instead"
     else:
         return None
-    return RuntimeError(f"export(): forward {reason}\n{place}")
+    return RuntimeError(f"export(): forward {reason}{place}")

@@ -10,6 +10,7 @@ import jax
 from jax.core import Tracer
 
 from flambeau.core.support.modes import inference_mode, modes
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.tape.transform import Capture
 from flambeau.core.values.inside import transformation
 from flambeau.core.values.tensor import Tensor
@@ -26,6 +27,7 @@ _Values = dict[str, Any]
 _Places = dict[str, tuple[dict[str, Any], str]]
 
 
+@trimmed
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],

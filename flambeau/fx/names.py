@@ -87,6 +87,7 @@ def public_path(target: Any) -> tuple[str, str] | None:
     """The namespace in which a function or class is public, and its name there.
 
     >>> import flambeau
+    >>> from flambeau.fx.names import public_path
     >>> public_path(flambeau.nn.functional.softmax), public_path(flambeau.softmax)
     (('nn.functional', 'softmax'), ('', 'softmax'))
     """
@@ -117,6 +118,7 @@ def name_of_target(target: Any) -> str:
     """The base of the name of a node that calls ``target``.
 
     >>> import flambeau
+    >>> from flambeau.fx.names import name_of_target
     >>> name_of_target(flambeau.relu), name_of_target("__getitem__"), name_of_target("bn1.ReLU")
     ('relu', 'getitem', 'bn1.re_lu')
     """
@@ -131,6 +133,7 @@ def name_of_target(target: Any) -> str:
 def qualified_name(target: Any) -> str:
     """The name by which a function or class is importable.
 
+    >>> from flambeau.fx.names import qualified_name
     >>> import flambeau, operator
     >>> qualified_name(flambeau.nn.functional.relu), qualified_name(operator.add)
     ('flambeau.nn.functional.relu', '_operator.add')

@@ -39,6 +39,7 @@ def normalize_function(
         variadic.
 
     >>> import flambeau
+    >>> from flambeau.fx.operator_schemas import normalize_function
     >>> normalize_function(flambeau.flatten, ("x", 1)).kwargs
     {'end_dim': -1}
     """

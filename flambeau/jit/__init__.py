@@ -80,6 +80,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
 
     PyTorch does the same outside of TorchScript; JAX dispatches asynchronously in any case.
 
+    >>> from flambeau import fork, wait
     >>> wait(fork(lambda a, b: a + b, 1, b=2))
     3
     """

@@ -48,6 +48,7 @@ def trace(
         RuntimeError: There are no examples.
 
     >>> import flambeau
+    >>> from flambeau.jit import trace
     >>> double = trace(lambda x: x + x, flambeau.ones(2))
     >>> double(flambeau.ones(3))
     tensor([2., 2., 2.])

@@ -135,6 +135,8 @@ def infer_schema(
     Raises:
         ValueError: A parameter or the result has no annotation, or an unsupported annotation.
 
+    >>> from flambeau import Tensor
+    >>> from flambeau.library import infer_schema
     >>> def scaled(x: Tensor, factor: float = 2.0) -> Tensor: ...
     >>> infer_schema(scaled, mutates_args=())
     '(Tensor x, float factor=2.0) -> Tensor'

@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau.compile.function import compile, with_calls
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.nn.module import Module
 
 
@@ -26,6 +27,7 @@ class CompiledModule:
     _calls: Any
     _orig_mod: Any
 
+    @trimmed
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         call = self._calls if modes.trace is None else self._orig_mod
         return call(*args, **kwargs)

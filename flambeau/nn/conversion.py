@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from flambeau.core.support.modes import modes, no_grad
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
@@ -78,6 +79,7 @@ class Conversion(Traversal):
                 self._buffers[name] = fn(buffer)
         return self
 
+    @trimmed
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast all parameters and buffers of the tree.
 

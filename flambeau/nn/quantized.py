@@ -23,6 +23,7 @@ class FloatFunctional(Module):
     another module.
 
     >>> import flambeau
+    >>> from flambeau.nn.quantized import FloatFunctional
     >>> FloatFunctional().add_relu(flambeau.tensor([-2.0, 2.0]), flambeau.ones(2))
     tensor([0., 3.])
     """

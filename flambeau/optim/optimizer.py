@@ -79,6 +79,8 @@ class Optimizer:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = trimmed(cls.__init__)  # type: ignore[method-assign]
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.step)
 
@@ -104,7 +106,10 @@ class Optimizer:
         self.param_groups = self._group_list(())
         groups: list[Any] = list(params)
         if not groups:
-            raise ValueError("the optimizer got an empty list of parameters")
+            raise ValueError(
+                "the optimizer got an empty list of parameters; layers in a plain list or dict are "
+                "not registered: use nn.ModuleList or nn.ModuleDict"
+            )
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
 

@@ -35,6 +35,7 @@ def swap_in_optimizer_params_and_state(
             are not those of the optimizer.
 
     >>> import flambeau
+    >>> from flambeau.optim import swap_in_optimizer_params_and_state
     >>> w = flambeau.nn.Parameter(flambeau.ones(1))
     >>> optimizer = flambeau.optim.SGD([w], lr=0.5, momentum=0.9)
     >>> w.grad = flambeau.ones(1)

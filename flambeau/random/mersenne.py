@@ -50,6 +50,7 @@ class MersenneTwister:
     prefetched remainder of the current key.
 
     Example:
+        >>> from flambeau.random.mersenne import MersenneTwister
         >>> MersenneTwister(0).random_uint32(3)
         array([2357136044, 2546248239, 3071714933], dtype=uint32)
 

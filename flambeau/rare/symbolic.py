@@ -37,6 +37,7 @@ def sym_float(a: Any) -> float:
 def sym_max(a: Any, b: Any) -> Any:
     """The larger number; a float if one of them is.
 
+    >>> from flambeau import sym_max
     >>> sym_max(3, 2.0)
     3.0
     """

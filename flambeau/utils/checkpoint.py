@@ -116,6 +116,7 @@ def checkpoint(
         ValueError: ``determinism_check`` is neither of the two.
 
     >>> import flambeau
+    >>> from flambeau.utils.checkpoint import checkpoint
     >>> from flambeau import nn
     >>> layer, x = nn.Linear(2, 2), flambeau.ones(1, 2)
     >>> checkpoint(layer, x, use_reentrant=False).sum().backward()

@@ -20,6 +20,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The accelerators of the tensors among some arguments, and their generators' states.
 
     >>> import flambeau
+    >>> from flambeau.utils.checkpoint import get_device_states
     >>> get_device_states(flambeau.ones(2), [flambeau.ones(3)])
     ([], [])
 

@@ -64,8 +64,8 @@ def in_a_global(function):
 
 
 PLACES = [in_a_module, in_an_object, in_a_namespace, in_a_variable, in_a_global]
-# What a call returns or stores is read.
-OPERANDS = {name: each for name, each in FOLLOWED.items() if name not in ("returned", "stored")}
+# What a call returns or stores is read; what no operator gets is compared.
+OPERANDS = FOLLOWED.keys() - {"returned", "stored", "not at all"}
 
 
 @pytest.mark.parametrize("kind", [int, float])
@@ -298,3 +298,39 @@ def test_numbers_in_recomputed_parts_and_transformed_functions():
         return found
 
     assert run(compile=True) == pytest.approx(run(compile=False), rel=1e-6)
+
+
+class Described:
+    """A descriptor that gives a number of its own."""
+
+    value = 0.0
+
+    def __get__(self, instance, owner=None):
+        return self.value
+
+
+class HasDescriptor:
+    n = Described()
+
+
+def test_a_descriptor_stays_in_its_class():
+    held, described = HasDescriptor(), vars(HasDescriptor)["n"]
+    compiled = flambeau.compile(lambda x: x * held.n + held.n, fullgraph=True)
+    for value in (1.0, 2.0, 3.0):
+        described.value = value
+        assert compiled(X).tolist() == [i * value + value for i in range(3)]
+        assert vars(HasDescriptor)["n"] is described
+
+
+ONE = 1.0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_an_identity_of_a_number(place):
+    function, change = place(lambda x, n: x * n if n is ONE else x - n)
+    compiled = flambeau.compile(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in (ONE, 2.0, 3.0, ONE):
+            change(value)
+            assert outcome(compiled, X) == outcome(function, X)

@@ -31,6 +31,10 @@ from flambeau.core.values.view import view_key
 _DIFFERENCES = 8
 _TERMS = 40
 
+# Show at most this many names of objects with the same flag.
+_NAMES = 3
+_FLAGS = ("requires_grad", "training")
+
 # Show at most this many programs, the first and the last ones.
 _PROGRAMS = 8
 
@@ -270,11 +274,29 @@ def differences(program: Any, leaves: Any) -> list[Change]:
 def assumptions(program: Any) -> list[str]:
     """The assumptions of a program, except those about arguments, as lines."""
     lines: dict[str, None] = {}
+    # The names of objects by a flag of theirs and its text.
+    flags: dict[tuple[str, str], list[str]] = {}
     with contextlib.suppress(Exception):  # Any method of a user's object may fail.
         for each in terms(program):
-            if not (each.is_machinery or _is_identity(each.before)):
-                lines[f"{each.name} is {text_of(each.before)}"] = None
+            if each.is_machinery or _is_identity(each.before):
+                continue
+            owner, _, name = each.name.rpartition(".")
+            text = text_of(each.before)
+            if name in _FLAGS:
+                flags.setdefault((name, text), []).append(owner)
+            else:
+                lines[f"{each.name} is {text}"] = None
+    for (name, text), owners in flags.items():
+        if len(owners) == 1:
+            lines[f"{owners[0]}.{name} is {text}"] = None
+        else:
+            lines[f"{name} of {', '.join(_few(owners))} is {text}"] = None
     return _first([*lines], _TERMS)
+
+
+def _few(names: list[str]) -> list[str]:
+    """The first names, and how many there are more."""
+    return names if len(names) <= _NAMES else [*names[:_NAMES], f"and {len(names) - _NAMES} more"]
 
 
 def _is_identity(frozen: Any) -> bool:

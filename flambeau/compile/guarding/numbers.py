@@ -73,7 +73,10 @@ def _is_users(place: Outside) -> bool:
         return False
     root = place.root
     if place.key is None:
-        return len(place.attributes) == 1 and place.attributes[0] in state_of(root)
+        name, state = place.attributes[-1], state_of(root)
+        # Not what a property or another descriptor of the class gives.
+        is_plain = type(state) is dict and state.get(name) is place.get()
+        return is_plain and len(place.attributes) == 1
     if place.attributes or type(root) is CellType:
         return not place.attributes
     return type(root) is dict and not is_of_library_module(str(root.get("__name__", "")))

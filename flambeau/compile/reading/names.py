@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
 _GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME")
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
+_CONSTANTS = [("LOAD_CONST", each) for each in (None, True, False, ...)]
 # Instructions between a name and its attribute that leave the value as it is.
 _BETWEEN = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL")
 
@@ -29,6 +31,8 @@ class Names(NamedTuple):
         bare: The globals and imports whose value is used without one of its attributes.
         attributes: All names and strings that may be the name of an attribute.
         computes_globals: Whether the code may read computed names from ``globals()``.
+        tells_stand_ins: Whether it may tell a stand-in from a number: it names ``type``, or uses
+            ``is`` with two operands that are not ``None``, ``True`` or ``False``.
     """
 
     globals: tuple[str, ...]
@@ -37,6 +41,7 @@ class Names(NamedTuple):
     bare: frozenset[str]
     attributes: frozenset[str]
     computes_globals: bool
+    tells_stand_ins: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -74,7 +79,17 @@ def names_of(code: CodeType) -> Names:
     return Names(
         tuple(globals_), tuple(chains), tuple(imports), frozenset(bare),
         frozenset(_all_names(code)), "globals" in globals_ and _computes_globals(code),
+        "type" in globals_ or _compares_identities(code),
     )  # fmt: skip
+
+
+def _compares_identities(code: CodeType) -> bool:
+    """Whether ``is`` has two operands that are not ``None``, ``True`` or ``False``."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in _BETWEEN]
+    return any(
+        each.opname == "IS_OP" and (before.opname, before.argval) not in _CONSTANTS
+        for before, each in itertools.pairwise(steps)
+    )
 
 
 def _computes_globals(code: CodeType) -> bool:

@@ -58,8 +58,8 @@ class ReadsByName(Discovery):
         super().__init__(*args)
         #: Whether code reads globals of the script by computed names.
         self.looks_into_script = False
-        #: Whether code of the script or of a package names ``type``, by which it knows a stand-in.
-        self.names_type = False
+        #: Whether code of the script or of a package may tell a stand-in from a number.
+        self.tells_stand_ins = False
         # Numbers and strings among the globals of packages, with their first values.
         self._settings: dict[Outside, Any] = {}
         # The names in the code that ran, and whether it may have computed others.
@@ -82,7 +82,7 @@ class ReadsByName(Discovery):
 
     def _note_globals(self, names: Names, namespace: dict[str, Any]) -> None:
         """Note the globals and imports that code names, and their attributes in its chains."""
-        self.names_type = self.names_type or "type" in names.globals
+        self.tells_stand_ins = self.tells_stand_ins or names.tells_stand_ins
         for name in names.globals:
             if name in namespace:
                 self._note_and_discover(Outside(namespace, name))
@@ -174,9 +174,9 @@ class ReadsByName(Discovery):
 
     def _note_settings(self, code: CodeType, namespace: dict[str, Any]) -> None:
         """Note the numbers and strings among the globals that code of a package names."""
-        names = names_of(code).globals
-        self.names_type = self.names_type or "type" in names
-        for name in names:
+        names = names_of(code)
+        self.tells_stand_ins = self.tells_stand_ins or names.tells_stand_ins
+        for name in names.globals:
             value = namespace.get(name, MISSING)
             if isinstance(value, _SETTINGS):
                 place = Outside(namespace, name)

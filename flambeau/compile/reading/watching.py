@@ -42,8 +42,10 @@ class WatchingTrace(Trace):
     def __init__(self, first_sequence: int, numbers: Numbers) -> None:
         super().__init__(first_sequence)
         self._numbers = numbers
-        #: The places of numbers that have become inputs, each with a Cell and the stand-in.
+        #: The places of numbers that may become inputs, each with a Cell and the stand-in.
         self.lent: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
+        #: The identities of the constants of the jaxpr, once it is there.
+        self.constants: set[int] = set()
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
         self.reads_outside = Reads(
@@ -206,8 +208,13 @@ class WatchingTrace(Trace):
         self.chance.replace(place, value, stand_in)
 
     def inputs_outside(self) -> list[Outside]:
-        """The places of numbers on whose values the program does not depend."""
-        return [place for place in self.lent if place not in self._numbers.read_outside]
+        """The places of numbers that are inputs of the program, which does not depend on them."""
+        read = self._numbers.read_outside
+        return [
+            place
+            for place, (cell, _) in self.lent.items()
+            if place not in read and id(cell.array) in self.constants
+        ]
 
     def _note_containers(self, value: Any, place: Outside) -> None:
         """Remember the content of the containers in ``value``, which is at ``place``."""

@@ -43,6 +43,7 @@ def describe(value: Any) -> str:
     Raises:
         IndescribableError: It is, or refers to, code of the user's or an object of another kind.
 
+    >>> from flambeau.core.programs.description import describe
     >>> import functools, operator
     >>> def add(number):
     ...     return describe(functools.partial(operator.add, number))

@@ -159,6 +159,7 @@ def store() -> Store | None:
 def size_from(text: str | None) -> int:
     """The number of bytes in ``FLAMBEAU_CACHE_SIZE``.
 
+    >>> from flambeau.core.programs.store import size_from
     >>> size_from("500MB")
     524288000
 

@@ -84,6 +84,9 @@ def set_printoptions(
     Raises:
         ValueError: the profile is not one of the three; no option has changed then.
 
+    >>> from flambeau.core.support.format import format_array
+    >>> import numpy as np
+    >>> from flambeau import set_printoptions
     >>> set_printoptions(precision=2)
     >>> format_array(np.array([1.12345]), indent=0)
     '[1.12]'
@@ -110,6 +113,7 @@ def set_printoptions(
 def get_printoptions() -> dict[str, Any]:
     """The options in force, as keyword arguments for :func:`set_printoptions`.
 
+    >>> from flambeau.core.support.format import get_printoptions
     >>> get_printoptions()["edgeitems"]
     3
     """
@@ -123,6 +127,9 @@ def printoptions(**options: Any) -> Iterator[None]:
     Args:
         **options: the arguments of :func:`set_printoptions`.
 
+    >>> import numpy as np
+    >>> from flambeau.core.support.format import printoptions
+    >>> from flambeau.core.support.format import format_array
     >>> with printoptions(threshold=4, edgeitems=1):
     ...     format_array(np.arange(10), indent=0)
     '[0,  ..., 9]'
@@ -155,6 +162,8 @@ def format_array(array: Printable, *, indent: int) -> str:
             to NumPy: an array that lives on a device is not transferred whole.
         indent: the column at which the text will begin; the lines after the first align with it.
 
+    >>> import numpy as np
+    >>> from flambeau.core.support.format import format_array
     >>> print(format_array(np.array([[1.5, -2.0], [0.0, np.nan]]), indent=0))
     [[ 1.5000, -2.0000],
      [ 0.0000,     nan]]
@@ -311,6 +320,8 @@ def tensor_repr(
         class_prefix: the text before the bracket; the class's name for a subclass.
         tangent: the tangent of a dual tensor, printed.
 
+    >>> import numpy as np
+    >>> from flambeau.core.support.format import tensor_repr
     >>> tensor_repr(
     ...     np.array([1.0, 2.0]),
     ...     shape=(2,),

@@ -36,6 +36,7 @@ def _has_attributes(value: Any) -> bool:
 def exactly(value: Any) -> tuple[type, Any]:
     """A number or text that compares exactly: by type, zero with its sign, NaN equal to NaN.
 
+    >>> from flambeau.core.support.identity import exactly
     >>> exactly(0.0) == exactly(-0.0), exactly(1) == exactly(True)
     (False, False)
     """

@@ -26,6 +26,7 @@ class _ThreadModes(threading.local):
         pushing: Inside a function that `jax.jvp` differentiates forward.
         autocast: Casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
         functions: The `TorchFunctionMode` objects, the innermost last.
+        exporting: Inside `flambeau.export.export`.
         asking: The object that is notified of each read of a tensor's value, if any; see
             `flambeau.compile.answers`.
         device: The device that factories use when given none; ``None`` means the CPU.
@@ -44,6 +45,7 @@ class _ThreadModes(threading.local):
     pushing = False
     dual: Any = None
     functions: tuple[Any, ...] = ()
+    exporting = False
     asking: Any = None
     device: Any = None
     overrides_disabled = 0

@@ -7,6 +7,7 @@ environment keeps all frames.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -36,6 +37,8 @@ OWN_FOLDERS: tuple[str, ...] = tuple(
         Path(jaxlib.__file__ or "").parent,
     )
 )
+# Python's own code around cached properties and context managers.
+_BETWEEN = (functools.__file__, contextlib.__file__)
 # Errors of these types that flambeau's own code raises are most likely faults of flambeau's.
 _ACCIDENTS = (AssertionError, AttributeError, KeyError, NameError, RecursionError)
 _OF_JAX = "For simplicity, JAX has removed its internal frames"
@@ -68,8 +71,9 @@ def _frames_of_others(error: BaseException) -> tuple[list[TracebackType], bool]:
     kept: list[TracebackType] = []
     step, is_own = error.__traceback__, False
     while step is not None:
-        is_own = step.tb_frame.f_code.co_filename.startswith(OWN_FOLDERS)
-        if not is_own:
+        file = step.tb_frame.f_code.co_filename
+        is_own = file.startswith(OWN_FOLDERS)
+        if not is_own and file not in _BETWEEN:
             kept.append(step)
         step = step.tb_next
     return kept, is_own

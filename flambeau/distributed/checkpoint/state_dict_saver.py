@@ -60,6 +60,7 @@ def save(
         OSError: The operating system reports an error. The folder's checkpoint is unchanged.
         CheckpointError: Another process could not write its part.
 
+    >>> from flambeau.distributed.checkpoint import save
     >>> import tempfile
     >>> import flambeau
     >>> from flambeau import nn

@@ -25,6 +25,8 @@ def compute_local_shape_and_global_offset(
             tensor, the later one splits the part of the earlier one.
         skip_offset: Return an empty tuple as offset.
 
+    >>> from flambeau.distributed.tensor import Shard
+    >>> from flambeau.distributed.tensor._utils import compute_local_shape_and_global_offset
     >>> from flambeau.distributed import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1,))
     >>> compute_local_shape_and_global_offset((4, 3), mesh, [Shard(0)])

@@ -37,6 +37,7 @@ class Shard(Placement):
     Args:
         dim: The dimension of the tensor to split.
 
+    >>> from flambeau.distributed.tensor import Shard
     >>> Shard(0)
     Shard(dim=0)
     """
@@ -54,6 +55,7 @@ class Shard(Placement):
             num_chunks: The number of chunks; the last ones may be smaller.
             rank: The index of the chunk.
 
+        >>> from flambeau.distributed.tensor import Shard
         >>> Shard.local_shard_size_and_offset(5, 3, 2)
         (1, 4)
         """

@@ -64,6 +64,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
     has `placements`, `device_mesh`, `redistribute`, `full_tensor` and `to_local`.
 
     >>> import flambeau
+    >>> from flambeau.distributed.tensor import DTensor, distribute_tensor
     >>> from flambeau.distributed.device_mesh import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("data",))
     >>> x = distribute_tensor(flambeau.ones(4), mesh)
@@ -143,6 +144,7 @@ def distribute_tensor(
             that shard it.
 
     >>> import flambeau
+    >>> from flambeau.distributed.tensor import Shard, distribute_tensor
     >>> from flambeau.distributed.device_mesh import init_device_mesh
     >>> mesh = init_device_mesh("cpu", (1,))
     >>> distribute_tensor(flambeau.ones(4, 2), mesh, [Shard(0)]).placements

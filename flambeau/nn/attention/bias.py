@@ -58,6 +58,7 @@ class CausalBias(Tensor):
 def causal_upper_left(*size: int) -> CausalBias:
     """The mask with which query ``i`` attends to the keys up to ``i``: ``(queries, keys)``.
 
+    >>> from flambeau.nn.attention.bias import causal_upper_left
     >>> causal_upper_left(2, 3)
     tensor([[ True, False, False],
             [ True,  True, False]])
@@ -68,6 +69,7 @@ def causal_upper_left(*size: int) -> CausalBias:
 def causal_lower_right(*size: int) -> CausalBias:
     """The mask with which the last query attends to all keys, and each earlier one to one key less.
 
+    >>> from flambeau.nn.attention.bias import causal_lower_right
     >>> causal_lower_right(2, 3)
     tensor([[ True,  True, False],
             [ True,  True,  True]])

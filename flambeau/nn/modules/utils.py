@@ -46,6 +46,7 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
         state_dict: A saved state, for example one of a model that was wrapped in another module.
         prefix: Such as ``"module."``.
 
+    >>> from flambeau.nn.modules.utils import consume_prefix_in_state_dict_if_present
     >>> state = {"module.weight": 1}
     >>> consume_prefix_in_state_dict_if_present(state, "module.")
     >>> state
@@ -71,6 +72,7 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     Raises:
         TypeError: There is another argument, or one is given twice.
 
+    >>> from flambeau.nn import factory_kwargs
     >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": None}})
     {'dtype': None, 'device': 'cpu'}
     """

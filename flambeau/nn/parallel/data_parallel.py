@@ -26,6 +26,7 @@ class DataParallel(Module):
         RuntimeError: ``device_ids`` names several GPUs.
 
     >>> import flambeau
+    >>> from flambeau.nn.parallel import DataParallel
     >>> net = DataParallel(flambeau.nn.Linear(2, 3))
     >>> net(flambeau.ones(4, 2)).shape
     flambeau.Size([4, 3])

@@ -35,6 +35,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
         As many parts as there are devices, or fewer if a tensor has fewer elements in ``dim``.
 
     >>> import flambeau
+    >>> from flambeau.nn.parallel import scatter
     >>> scatter({"x": flambeau.arange(4), "scale": 2}, ["cpu", "cpu"])
     [{'x': tensor([0, 1]), 'scale': 2}, {'x': tensor([2, 3]), 'scale': 2}]
     """

@@ -21,6 +21,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
         TypeError: The parameters are on different devices.
 
     >>> import flambeau
+    >>> from flambeau.nn.utils import parameters_to_vector
     >>> parameters_to_vector([flambeau.zeros(2, 2), flambeau.ones(1)])
     tensor([0., 0., 0., 0., 1.])
     """

@@ -319,6 +319,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The inverse of a permutation ``(N,)``, or ``None`` for ``None``.
 
     >>> import flambeau
+    >>> from flambeau.nn.utils.rnn import invert_permutation
     >>> invert_permutation(flambeau.tensor([2, 0, 1]))
     tensor([1, 2, 0])
     """

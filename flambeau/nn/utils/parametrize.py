@@ -97,6 +97,7 @@ def register_parametrization(
             module is then unchanged.
 
     >>> import flambeau
+    >>> from flambeau.nn.utils.parametrize import register_parametrization
     >>> from flambeau import nn
     >>> class Symmetric(nn.Module):
     ...     def forward(self, x):

@@ -163,6 +163,7 @@ def pad_sequence(
         TypeError: One of the sequences is not a Tensor.
 
     >>> import flambeau
+    >>> from flambeau.nn.utils.rnn import pad_sequence
     >>> pad_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])], batch_first=True)
     tensor([[1, 2, 3],
             [4, 0, 0]])

@@ -29,6 +29,8 @@ def permutation(twister: MersenneTwister, n: int, dtype: DTypeLike = np.int64) -
         NotImplementedError: The dtype is bool, complex, uint16, uint32 or uint64.
 
     Example:
+        >>> from flambeau.random.draws.choice import permutation
+        >>> from flambeau.random.mersenne import MersenneTwister
         >>> permutation(MersenneTwister(0), 5)
         array([4, 0, 1, 3, 2])
     """

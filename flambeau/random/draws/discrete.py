@@ -65,6 +65,8 @@ def integers(
         NotImplementedError: The dtype is complex, or has no such draw in PyTorch.
 
     Example:
+        >>> from flambeau.random.draws.discrete import integers
+        >>> from flambeau.random.mersenne import MersenneTwister
         >>> integers(MersenneTwister(0), 0, 10, (5,))
         array([4, 9, 3, 0, 3])
     """

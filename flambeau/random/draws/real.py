@@ -43,6 +43,8 @@ def uniform(
         NotImplementedError: The dtype is neither a floating-point nor a complex one.
 
     Example:
+        >>> from flambeau.random.draws.real import uniform
+        >>> from flambeau.random.mersenne import MersenneTwister
         >>> uniform(MersenneTwister(0), (3,))
         array([0.4962566 , 0.7682218 , 0.08847743], dtype=float32)
     """

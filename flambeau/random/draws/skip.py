@@ -31,6 +31,9 @@ def skip(twister: MersenneTwister, kind: str, *arguments: Any, **keywords: Any) 
         ValueError: There is no such draw.
 
     Example:
+        >>> import numpy as np
+        >>> from flambeau.random.draws.skip import skip
+        >>> from flambeau.random.mersenne import MersenneTwister
         >>> from flambeau.random.draws import uniform
         >>> left, right = MersenneTwister(0), MersenneTwister(0)
         >>> _ = uniform(left, (1000,), np.float32, low=-1.0)

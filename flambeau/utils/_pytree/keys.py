@@ -60,6 +60,7 @@ KeyPath = tuple[KeyEntry, ...]
 def keystr(kp: Iterable[KeyEntry]) -> str:
     """The path in Python notation.
 
+    >>> from flambeau.utils._pytree import GetAttrKey, MappingKey, SequenceKey, keystr
     >>> keystr((MappingKey("layers"), SequenceKey(0), GetAttrKey("weight")))
     "['layers'][0].weight"
     """

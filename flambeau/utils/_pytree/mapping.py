@@ -38,6 +38,7 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf =
     Raises:
         ValueError: One of ``rests`` has another structure.
 
+    >>> from flambeau.utils._pytree import tree_map
     >>> tree_map(lambda a, b: a + b, {"x": 1, "y": (2, 3)}, {"y": (20, 30), "x": 10})
     {'x': 11, 'y': (22, 33)}
     """
@@ -83,6 +84,7 @@ def tree_map_only(
 ) -> Any:
     """The tree with each leaf of some classes replaced by ``func(leaf)``.
 
+    >>> from flambeau.utils._pytree import tree_map_only
     >>> tree_map_only(int, lambda x: -x, [1, "a", 2.0])
     [-1, 'a', 2.0]
     """
@@ -137,6 +139,7 @@ def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPa
     Raises:
         ValueError: A class in the tree was registered without keys.
 
+    >>> from flambeau.utils._pytree import tree_leaves_with_path
     >>> from flambeau.utils._pytree import keystr
     >>> [(keystr(path), leaf) for path, leaf in tree_leaves_with_path({"a": (1, 2)})]
     [("['a'][0]", 1), ("['a'][1]", 2)]

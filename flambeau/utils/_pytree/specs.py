@@ -190,6 +190,7 @@ class _Asterisk:
 def treespec_pprint(treespec: TreeSpec) -> str:
     """The structure printed like the tree, with asterisks for leaves.
 
+    >>> from flambeau.utils._pytree import tree_structure, treespec_pprint
     >>> treespec_pprint(tree_structure({"b": 1, "a": (2, [3])}))
     "{'b': *, 'a': (*, [*])}"
     """
@@ -208,6 +209,7 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec
         tree: Any value: values other than containers are leaves, and so are ``None`` and tensors.
         is_leaf: Returns whether to treat a container as a leaf.
 
+    >>> from flambeau.utils._pytree import tree_flatten
     >>> tree_flatten({"b": 1, "a": (2, None)})
     ([1, 2, None], TreeSpec(dict, ['b', 'a'], [*,
       TreeSpec(tuple, None, [*,

@@ -44,6 +44,7 @@ class Timer:
         NotImplementedError: ``language`` is another one.
 
     >>> import flambeau
+    >>> from flambeau.utils.benchmark import Timer
     >>> measured = Timer("x + 1", globals={"x": flambeau.ones(2)}).timeit(3)
     >>> measured.number_per_run, len(measured.times)
     (3, 1)

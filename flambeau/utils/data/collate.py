@@ -38,6 +38,7 @@ def default_collate(batch: Any) -> Any:
         RuntimeError: Tensors differ in shape, or sequences in length.
         TypeError: Samples have another type.
 
+    >>> from flambeau.utils.data import default_collate
     >>> default_collate([{"x": 1, "name": "a"}, {"x": 2, "name": "b"}])
     {'x': tensor([1, 2]), 'name': ['a', 'b']}
     """
@@ -86,6 +87,7 @@ def default_convert(data: Any) -> Any:
 
     A `DataLoader` without batches applies it to each sample.
 
+    >>> from flambeau.utils.data import default_convert
     >>> import numpy
     >>> default_convert({"x": numpy.arange(2), "name": "a"})
     {'x': tensor([0, 1]), 'name': 'a'}

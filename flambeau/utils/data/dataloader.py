@@ -75,6 +75,7 @@ class DataLoader(Generic[SampleT_co]):
         TypeError: ``multiprocessing_context`` is neither a string nor a context.
 
     >>> import flambeau
+    >>> from flambeau.utils.data import DataLoader
     >>> loader = DataLoader([(0.5, "a"), (1.5, "b"), (2.5, "c")], batch_size=2)
     >>> for x, name in loader:
     ...     print(x, name)

@@ -60,6 +60,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         AssertionError: The sizes differ.
 
     >>> import flambeau
+    >>> from flambeau.utils.data import TensorDataset
     >>> data = TensorDataset(flambeau.tensor([[1.0], [2.0]]), flambeau.tensor([0, 1]))
     >>> data[1]
     (tensor([2.]), tensor(1))
@@ -251,6 +252,8 @@ def random_split(
     Raises:
         ValueError: The lengths do not add up to that of the dataset, or a fraction is negative.
 
+    >>> from flambeau import Generator
+    >>> from flambeau.utils.data import random_split
     >>> [list(part) for part in random_split(range(5), [3, 2], Generator().manual_seed(0))]
     [[4, 0, 1], [3, 2]]
     """

@@ -73,6 +73,8 @@ class RandomSampler(Sampler[int]):
         TypeError: ``replacement`` is not a bool.
         ValueError: ``num_samples`` is not a positive integer.
 
+    >>> from flambeau import Generator
+    >>> from flambeau.utils.data import RandomSampler
     >>> list(RandomSampler(range(5), generator=Generator().manual_seed(0)))
     [4, 0, 1, 3, 2]
     """
@@ -186,6 +188,7 @@ class BatchSampler(Sampler[list[int]]):
     Raises:
         ValueError: ``batch_size`` is not a positive integer, or ``drop_last`` no bool.
 
+    >>> from flambeau.utils.data import BatchSampler
     >>> list(BatchSampler(range(5), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]
     """

@@ -43,6 +43,7 @@ class LengthGroupedBatchSampler(Sampler[list[int]]):
         TypeError: The lengths are not integers, one for each sample.
         ValueError: A length is negative, or another argument is out of range.
 
+    >>> from flambeau.utils.data import LengthGroupedBatchSampler
     >>> lengths = [3, 40, 2, 41, 4, 39]
     >>> sampler = LengthGroupedBatchSampler(lengths, batch_size=3)
     >>> sorted([lengths[i] for i in batch] for batch in sampler)
@@ -143,6 +144,7 @@ class PaddingCollator:
         ValueError: An argument is out of range, or a sequence is longer than the last bucket.
         RuntimeError: Sequences differ in more than their length.
 
+    >>> from flambeau.utils.data import PaddingCollator
     >>> collate = PaddingCollator({"tokens": 0, "labels": -100}, pad_to_multiple_of=4)
     >>> batch = collate(
     ...     [{"tokens": [5, 6, 7], "labels": [6, 7, 8]}, {"tokens": [9], "labels": [5]}]
