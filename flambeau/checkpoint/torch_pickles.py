@@ -276,7 +276,15 @@ class _Trusting(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """A class or function; for PyTorch's, its replacement."""
         if module.partition(".")[0] != "torch":
-            return super().find_class(module, name)
+            try:
+                return super().find_class(module, name)
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                raise RefusedContentError(
+                    f"it needs {module:.100}.{name:.100}, whose module imports torch; call "
+                    "flambeau.install_as_torch() first, or run the program with python -m flambeau"
+                ) from None
         if module == "torch" and name in _TRUSTED:
             return _TRUSTED[name]
         try:

@@ -402,8 +402,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     that the function sets to tensors are set at each call. A call that changes other Python state,
     such as a counter, a list or a dictionary, draws random numbers of Python or NumPy, reads a
     clock or an iterator, or needs a tensor's value in Python cannot become a program: it runs
-    eagerly, with one warning that names the line, and is fused where it repeats; see
-    `compiler.gears`.
+    eagerly, with one warning that names the line or what changes, and is fused where it repeats;
+    see `compiler.gears`.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.

@@ -34,9 +34,14 @@ def load_error(
     given, known = list(state_dict), [name for name, _ in _saved_members(module)]
     lines = [f"Error(s) in loading state_dict for {type(module).__name__}; nothing was changed:"]
     reason = _whole_checkpoint(state_dict, known) if unexpected else None
-    explained = _renamed(missing, unexpected) if reason is None else (reason, missing, unexpected)
+    explained = (
+        _renamed(missing, unexpected) if reason is None else (reason, missing, unexpected, "")
+    )
     if explained is not None:
-        reason, found, strange = explained
+        reason, found, strange, prefix = explained
+        # Counters of batches may be missing, and are then not among the missing keys.
+        own = {*known}
+        strange = {*strange, *(e for e in unexpected if prefix and e.removeprefix(prefix) in own)}
         lines.append(
             f"Missing key(s) in state_dict ({len(found)}) and Unexpected key(s) in state_dict "
             f"({len(strange)}): {reason}"
@@ -68,8 +73,13 @@ def _whole_checkpoint(state_dict: Mapping[str, Any], known: Sequence[str]) -> st
 
 def _renamed(
     missing: Sequence[str], unexpected: Sequence[str]
-) -> tuple[str, set[str], set[str]] | None:
-    """The reason why most names differ, and the names that it explains, if there is one reason."""
+) -> tuple[str, set[str], set[str], str] | None:
+    """The reason why most names differ, if there is one.
+
+    Returns:
+        The reason, the missing and the unexpected keys that it explains, and the prefix of the
+        latter.
+    """
     plain = {name.replace("_orig_mod.", ""): name for name in unexpected}
     found = plain.keys() & {*missing}
     if 2 * len(found) > len(missing) > 0:
@@ -78,7 +88,7 @@ def _renamed(
             "load it into the compiled module, or load "
             "{name.replace('_orig_mod.', ''): each for name, each in state_dict.items()}"
         )
-        return reason, found, {plain[name] for name in found}
+        return reason, found, {plain[name] for name in found}, ""
     for longer, shorter, owner, other, change in (
         (unexpected, missing, "the state dict", "the model", "name.removeprefix({!r})"),
         (missing, unexpected, "the model", "the state dict", "{!r} + name"),
@@ -91,8 +101,9 @@ def _renamed(
             )
             names = {name for name in shorter if prefix + name in longer}
             with_prefix = {prefix + name for name in names}
-            pair = (names, with_prefix) if longer is unexpected else (with_prefix, names)
-            return reason, *pair
+            if longer is unexpected:
+                return reason, names, with_prefix, prefix
+            return reason, with_prefix, names, ""
     return None
 
 

@@ -158,7 +158,7 @@ class Chance:
                 slot.set(replaced)
 
     def forget(self) -> None:
-        """Let go of all values, once they are put back."""
+        """Drop all values, once they are put back."""
         self._replaced.clear()
 
     def _stand_in(self, value: Any) -> Any:

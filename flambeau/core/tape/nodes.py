@@ -357,6 +357,10 @@ class SpentNode(Node):
 
     __slots__ = ()
 
+    def name(self) -> str:
+        """The name of the node of a compiled function."""
+        return "CompiledFunctionBackward"
+
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """Fail like a freed graph."""
         raise RuntimeError(

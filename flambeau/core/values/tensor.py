@@ -416,7 +416,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
             dtype=str(self.dtype),
             default_dtype=str(dtypes.get_default_dtype()),
             device=None if self.device.type == "cpu" else str(self.device),
-            grad_fn=None if self.grad_fn is None else type(self.grad_fn).__name__,
+            grad_fn=None if self.grad_fn is None else self.grad_fn.name().rpartition("::")[2],
             requires_grad=self.requires_grad,
             class_prefix="tensor" if is_plain else type(self).__name__,
             tangent=None if (tangent := tangent_of(self)) is None else repr(tangent),
