@@ -80,7 +80,7 @@ class Optimizer:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__:
-            cls.__init__ = trimmed(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = trimmed(cls.__init__)
         if "step" in cls.__dict__:
             cls.step = with_hooks(cls.step)
 
