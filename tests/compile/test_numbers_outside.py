@@ -334,3 +334,55 @@ def test_an_identity_of_a_number(place):
         for value in (ONE, 2.0, 3.0, ONE):
             change(value)
             assert outcome(compiled, X) == outcome(function, X)
+
+
+F = nn.functional
+OPERATORS = {
+    "full": lambda x, n: flambeau.full((3,), n) + x,
+    "full_like": lambda x, n: flambeau.full_like(x, n) * x,
+    "new_full": lambda x, n: x.new_full((2,), n),
+    "tensor": lambda x, n: flambeau.tensor(n) * x,
+    "tensor of a list": lambda x, n: flambeau.tensor([n, n, 1.0]) * x,
+    "as_tensor": lambda x, n: flambeau.as_tensor(n) + x,
+    "scalar_tensor": lambda x, n: flambeau.scalar_tensor(n) + x,
+    "arange": lambda x, n: flambeau.arange(0.0, n, 0.125),
+    "linspace": lambda x, n: flambeau.linspace(0.0, n, 5),
+    "clamp": lambda x, n: x.clamp(max=n),
+    "leaky_relu": lambda x, n: F.leaky_relu(-x, n),
+    "elu": lambda x, n: F.elu(-x, alpha=n),
+    "pow": lambda x, n: (x + 1) ** n,
+    "rpow": lambda x, n: n**x,
+    "masked_fill": lambda x, n: x.masked_fill(x > 1, n),
+    "where": lambda x, n: flambeau.where(x > 1, x, n),
+    "addcmul": lambda x, n: flambeau.addcmul(x, x, x, value=n),
+    "lerp": lambda x, n: flambeau.lerp(x, x + 1, n),
+    "add": lambda x, n: flambeau.add(x, x, alpha=n),
+    "huber_loss": lambda x, n: F.huber_loss(x, x * 3, delta=n),
+    "fill_": lambda x, n: x.clone().fill_(n),
+    "an item": lambda x, n: (lambda y: (y.__setitem__(0, n), y)[1])(x.clone()),
+    "items by a mask": lambda x, n: (lambda y: (y.__setitem__(x > 1, n), y)[1])(x.clone()),
+    "layer_norm": lambda x, n: F.layer_norm(x, (3,), eps=n),
+    "dropout": lambda x, n: F.dropout(x, min(n, 0.5), training=False),
+    "threshold": lambda x, n: F.threshold(x, n, 2 * n),
+    "std": lambda x, n: x.std() / n + x.var() * n,
+    "a product of lists": lambda x, n: sum(x * each for each in [n, 2.0 * n, -n]),
+    "a comparison": lambda x, n: (x > n).float() + (n < x),
+    "a parameter of a function": lambda x, n: F.normalize(x, p=2.0, dim=0, eps=n),
+    "a distribution": lambda x, n: flambeau.distributions.Normal(x, n).log_prob(x + 1),
+    "conditions": lambda x, n: flambeau.cond(x.sum() > n, lambda y: y * n, lambda y: y - n, (x,)),
+}
+
+
+@pytest.mark.parametrize("place", [in_a_module, in_a_variable])
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.filterwarnings("ignore::flambeau.compile.errors.CompileWarning")
+def test_every_operator_gets_the_number_of_the_call(name, place):
+    function, change = place(OPERATORS[name])
+    compiled = flambeau.compile(function)
+    for value in (0.5, 0.25, 2.0, 1.5, 0.5):
+        change(value)
+        (kind, found), (expected_kind, expected) = outcome(compiled, X), outcome(function, X)
+        assert kind == expected_kind
+        for (one, values), (other, numbers) in zip(found, expected, strict=True):
+            assert one == other
+            assert values == pytest.approx(numbers, rel=1e-6)
