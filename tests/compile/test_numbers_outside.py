@@ -337,6 +337,14 @@ def test_an_identity_of_a_number(place):
 
 
 F = nn.functional
+
+
+def with_item(x, index, value):
+    found = x.clone()
+    found[index] = value
+    return found
+
+
 OPERATORS = {
     "full": lambda x, n: flambeau.full((3,), n) + x,
     "full_like": lambda x, n: flambeau.full_like(x, n) * x,
@@ -359,8 +367,8 @@ OPERATORS = {
     "add": lambda x, n: flambeau.add(x, x, alpha=n),
     "huber_loss": lambda x, n: F.huber_loss(x, x * 3, delta=n),
     "fill_": lambda x, n: x.clone().fill_(n),
-    "an item": lambda x, n: (lambda y: (y.__setitem__(0, n), y)[1])(x.clone()),
-    "items by a mask": lambda x, n: (lambda y: (y.__setitem__(x > 1, n), y)[1])(x.clone()),
+    "an item": lambda x, n: with_item(x, 0, n),
+    "items by a mask": lambda x, n: with_item(x, x > 1, n),
     "layer_norm": lambda x, n: F.layer_norm(x, (3,), eps=n),
     "dropout": lambda x, n: F.dropout(x, min(n, 0.5), training=False),
     "threshold": lambda x, n: F.threshold(x, n, 2 * n),
