@@ -44,6 +44,14 @@ def in_a_namespace(function):
     return in_an_object(function, SimpleNamespace)
 
 
+def in_a_function(function):
+    def holder():
+        pass
+
+    holder.n = 0
+    return lambda x: function(x, holder.n), lambda value: setattr(holder, "n", value)
+
+
 def in_a_variable(function):
     n = 0
 
@@ -63,7 +71,7 @@ def in_a_global(function):
     return lambda x: function(x, number), change
 
 
-PLACES = [in_a_module, in_an_object, in_a_namespace, in_a_variable, in_a_global]
+PLACES = [in_a_module, in_an_object, in_a_namespace, in_a_function, in_a_variable, in_a_global]
 # What a call returns or stores is read; what no operator gets is compared.
 OPERANDS = FOLLOWED.keys() - {"returned", "stored", "not at all"}
 

@@ -148,6 +148,10 @@ class OutsideSnapshot:
             if place in other.entries:
                 self.entries[place], self.values[place] = other.entries[place], other.values[place]
 
+    def take_as(self, place: Outside, other: Outside) -> None:
+        """Watch a place that holds what ``other`` held."""
+        self.entries[place], self.values[place] = self.entries[other], self.values[other]
+
     def changed(self) -> list[Outside]:
         """The places whose values have changed."""
         places = []

@@ -18,7 +18,7 @@ from flambeau.compile.guarding.contents import leaves_in
 from flambeau.compile.guarding.freezing import OF_MEMORY, members_of
 from flambeau.compile.guarding.guard import OutsideSnapshot
 from flambeau.compile.guarding.numbers import Numbers, may_be_input
-from flambeau.compile.guarding.places import Outside, Returned
+from flambeau.compile.guarding.places import Outside, Returned, name_of
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.compile.reading import interception
 from flambeau.compile.reading.chance import Chance
@@ -44,6 +44,7 @@ class WatchingTrace(Trace):
         self._numbers = numbers
         #: The places of numbers that may become inputs, each with a Cell and the stand-in.
         self.lent: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
+        self._lent_at: dict[Any, Outside] = {}
         #: The identities of the constants of the jaxpr, once it is there.
         self.constants: set[int] = set()
         self.members = MemberSnapshot(self.before)
@@ -183,6 +184,12 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Note the value of ``place`` before it can change; a clock or an iterator is replaced."""
+        other = self._lent_at.get(name_of(place))
+        if other is not None and other != place:
+            # Another way to a number that has been lent.
+            self.seen.take_as(place, other)
+            self.lent[place] = self.lent[other]
+            return
         if not self.seen.add(place, self.members.found):
             return
         value = self.seen.values[place]
@@ -205,6 +212,7 @@ class WatchingTrace(Trace):
         note = functools.partial(self._numbers.read_outside.add, place)
         stand_in = number_of(value, self.read(cell), note)
         self.lent[place] = cell, weakref.ref(stand_in)
+        self._lent_at[name_of(place)] = place
         self.chance.replace(place, value, stand_in)
 
     def inputs_outside(self) -> list[Outside]:
