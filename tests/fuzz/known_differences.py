@@ -69,7 +69,7 @@ RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
 CHOICE = (
     r"\b(a?min|a?max|minimum|maximum|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax"
     r"|kthvalue|nan_to_num|nextafter|pad|hinge_embedding_loss|masked_fill|bernoulli|topk|m?sort"
-    r"|mode)_?\("
+    r"|mode|clamp|clip)_?\("
 )
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
@@ -81,6 +81,12 @@ EAGER = [
         "expanded tensors and overlapping windows refuse writes", ours="cannot write in place to"
     ),
     Known("there is no complex32", source=r"float16|half\(\)|16", theirs="complex32|float16"),
+    Known(
+        "there is no complex32",
+        theirs="^no error",
+        ours=r"needs tensors of one dtype, got (float32, float16|float16, float32)",
+        source=r"float16.*1j",
+    ),
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
         theirs="True",
