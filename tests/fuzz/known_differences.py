@@ -102,6 +102,13 @@ EAGER = [
         what="value",
     ),
     Known(
+        "the gradient of a gradient leads only to inputs that it depends on",
+        theirs="^Tensor",
+        ours="^None",
+        source="create_graph=True",
+        what=r"\.grad type",
+    ),
+    Known(
         "a view made under no_grad does not require grad",
         theirs="True",
         ours="False|None",
