@@ -18,9 +18,13 @@ def bessel_i0(x: Any) -> Any:
 
 
 def _slope_of_i1(x: Any) -> Any:
-    """``i0(x) - i1(x) / x`` (NIST Digital Library of Mathematical Functions, 10.29.2)."""
-    is_zero = x == 0
-    return bessel_i0(x) - jnp.where(is_zero, 0.5, bessel_i1(x) / jnp.where(is_zero, 1, x))
+    """``i0(x) - i1(x) / x``, near 0 by the series of the quotient.
+
+    See NIST Digital Library of Mathematical Functions, 10.29.2 and 10.25.2.
+    """
+    near = jnp.abs(x) < math.sqrt(jnp.finfo(x.dtype).eps)
+    small, far = jnp.where(near, x, 0), jnp.where(near, 1, x)
+    return bessel_i0(x) - jnp.where(near, 0.5 + small * small / 16, bessel_i1(far) / far)
 
 
 # JAX's second derivative at 0 is 1.
