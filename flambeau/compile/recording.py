@@ -411,7 +411,8 @@ class Recording(Results):
                 before = snapshot.before(slot)
                 self.changed.append((slot, before))
                 if not self._is_repeated(slot, slot.get(), before):
-                    side_effects.append(str(slot))
+                    line = trace.reads_outside.lines.get(name_of(slot))
+                    side_effects.append(f"{slot} ({line})" if line else str(slot))
             for slot in slots:
                 trace.ignore(slot)
             snapshot.ignore(slots)

@@ -235,3 +235,23 @@ def test_an_entry_of_an_optimizers_state_is_named():
     for _ in range(3):
         step(flambeau.ones(1, 2))
     assert "'count' in an optimizer's state was 1, and is 2" in step.explanation()
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x
+
+
+def test_a_change_that_calls_cannot_repeat_is_told_with_its_line():
+    compiled = flambeau.compile(Counting(), fullgraph=True)
+    line = Counting.forward.__code__.co_firstlineno + 1
+    compiled(flambeau.ones(2))
+    compiled(flambeau.ones(2))
+    told = rf"changes Counting\.calls \(test_explaining\.py:{line}\)"
+    with pytest.raises(CompileError, match=told):
+        compiled(flambeau.ones(2))

@@ -28,6 +28,7 @@ class Names(NamedTuple):
         globals: The names that the code reads or assigns among its globals.
         chains: A global or an imported module, and the attributes that follow directly.
         imports: The modules that the code imports, without the dots of relative imports.
+        stores: The globals that the code assigns, with the lines.
         bare: The globals and imports whose value is used without one of its attributes.
         attributes: All names and strings that may be the name of an attribute.
         computes_globals: Whether the code may read computed names from ``globals()``.
@@ -38,6 +39,7 @@ class Names(NamedTuple):
     globals: tuple[str, ...]
     chains: tuple[tuple[str, tuple[str, ...]], ...]
     imports: tuple[str, ...]
+    stores: tuple[tuple[str, int | None], ...]
     bare: frozenset[str]
     attributes: frozenset[str]
     computes_globals: bool
@@ -50,6 +52,7 @@ def names_of(code: CodeType) -> Names:
     globals_: dict[str, None] = {}
     imports: dict[str, None] = {}
     chains: dict[tuple[str, tuple[str, ...]], None] = {}
+    stores: list[tuple[str, int | None]] = []
     bare: set[str] = set()
     root, steps, module = "", (), ""
     for instruction in dis.get_instructions(code):
@@ -73,11 +76,13 @@ def names_of(code: CodeType) -> Names:
         if operation in _GLOBAL:
             globals_[name] = None
             root = name if operation.startswith("LOAD_") else ""
+            if operation == "STORE_GLOBAL" and instruction.positions is not None:
+                stores.append((name, instruction.positions.lineno))
         elif operation == "IMPORT_NAME":
             imports[name] = None
             root = module = name
     return Names(
-        tuple(globals_), tuple(chains), tuple(imports), frozenset(bare),
+        tuple(globals_), tuple(chains), tuple(imports), tuple(stores), frozenset(bare),
         frozenset(_all_names(code)), "globals" in globals_ and _computes_globals(code),
         "type" in globals_ or _compares_identities(code),
     )  # fmt: skip

@@ -36,6 +36,7 @@ from flambeau.compile.reading import interception
 from flambeau.compile.reading.chance import is_of_chance
 from flambeau.compile.reading.discovery import is_steady
 from flambeau.compile.reading.reads_by_name import ReadsByName
+from flambeau.core.fusion.report import user_line
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING, Same
 from flambeau.core.values.tensor import Tensor
@@ -132,7 +133,10 @@ class Reads(ReadsByName):
 
     def before_write(self, value: Any, name: str) -> None:
         """Note that the attribute ``name`` of an object is about to be set."""
-        if id(value) not in self._known or (id(value), name) in self._done:
+        if id(value) not in self._known:
+            return
+        self.lines.setdefault(name_of(Outside(value, None, (name,))), user_line())
+        if (id(value), name) in self._done:
             return
         self.paused = True
         try:

@@ -10,10 +10,11 @@ import functools
 import itertools
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from flambeau.compile.guarding.places import Outside, Returned
+from flambeau.compile.guarding.places import Outside, Returned, name_of
 from flambeau.compile.ownership import (
     in_class,
     is_module,
@@ -62,6 +63,8 @@ class ReadsByName(Discovery):
         self.tells_stand_ins = False
         # Numbers and strings among the globals of packages, with their first values.
         self._settings: dict[Outside, Any] = {}
+        #: The lines that set globals and attributes, by `name_of` their places.
+        self.lines: dict[Any, str] = {}
         # The names in the code that ran, and whether it may have computed others.
         self.names: set[str] = set()
         self._computes_names = False
@@ -77,6 +80,9 @@ class ReadsByName(Discovery):
             # Code that `collections.namedtuple` generates has no file.
             return
         names = names_of(code)
+        for name, line in names.stores:
+            place = f"{Path(code.co_filename).name}:{line}"
+            self.lines.setdefault(name_of(Outside(namespace, name)), place)
         self._note_globals(names, namespace)
         self._note_uncommon(names, namespace)
 
