@@ -184,6 +184,12 @@ EAGER = [
         source=r"(tensordot|einsum|chain_matmul)\(.*\.detach_\(\)",
     ),
     Known(
+        "what tensordot, einsum and chain_matmul give is no view of a tensor that nobody has",
+        theirs="^no error",
+        ours="a view of a leaf Variable that requires grad",
+        source=r"(tensordot|einsum|chain_matmul)\(.*\.requires_grad_\(",
+    ),
+    Known(
         "gradients are tensors of their own, where PyTorch's may be expanded",
         source=r"\bgrad\(.*\.contiguous\(\)",
         what="is tensor value",
