@@ -145,7 +145,8 @@ def test_hooks_on_parameters_are_seen(kind):
 
 def test_a_world_that_changes_at_every_call_is_warned_of():
     net = Net()
-    compiled = flambeau.compile(lambda x: net(x), fullgraph=True)
+    # What Python reads is no input.
+    compiled = flambeau.compile(lambda x: net(x) * int(net.first.offset), fullgraph=True)
     for n in range(2):
         net.first.offset = float(n)
         compiled(X)

@@ -113,6 +113,8 @@ class Chance:
         self._watched: list[tuple[str, State, Any]] = []
         # Slots whose values are replaced, with the old value and the new.
         self._replaced: list[tuple[Any, Any, Any]] = []
+        #: Whether the function has returned, so that nothing is replaced any more.
+        self.is_over: bool = False
         self._watch("random", State(random.getstate, random.setstate))
         self._watch("numpy.random", State(_state_of_numpy, _set_state_of_numpy))
 
@@ -147,12 +149,14 @@ class Chance:
 
     def restore(self) -> None:
         """Put the values back that `replace` has replaced."""
+        self.is_over = True
         for slot, value, replaced in self._replaced:
             if slot.get() is replaced:
                 slot.set(value)
 
     def replace_again(self) -> None:
         """Undo `restore`."""
+        self.is_over = False
         for slot, value, replaced in self._replaced:
             if slot.get() is value:
                 slot.set(replaced)

@@ -193,7 +193,8 @@ class WatchingTrace(Trace):
         if not self.seen.add(place, self.members.found):
             return
         value = self.seen.values[place]
-        if place in self._numbers.places and may_be_input(value):
+        is_varying = place in self._numbers.places and not self.chance.is_over
+        if is_varying and may_be_input(value):
             self._lend(place, value)
             return
         self._note_containers(value, place)
@@ -213,6 +214,7 @@ class WatchingTrace(Trace):
         stand_in = number_of(value, self.read(cell), note)
         self.lent[place] = cell, weakref.ref(stand_in)
         self._lent_at[name_of(place)] = place
+        self.before.lent[id(stand_in)] = value
         self.chance.replace(place, value, stand_in)
 
     def inputs_outside(self) -> list[Outside]:
