@@ -369,6 +369,17 @@ EAGER = [
         ours="^no error",
     ),
     Known(
+        "integers take no part in gradients, also where values that do are written to them",
+        theirs="functions with out=... arguments don't support automatic differentiation",
+        ours="^no error",
+        source=r"dtype=lib\.(bool|u?int\d+)\).*\[\.\.\.\] = ",
+    ),
+    Known(
+        "subnormal numbers count as zeros",
+        source=r"\bnextafter_?\(",
+        what="elements",
+    ),
+    Known(
         "of several mistakes another one may be told first",
         theirs="requires grad is being used in an in-place operation|is being modified inplace",
         ours=r"^IndexError at .* (a mask of shape|index_copy\(\): a source of shape)",
