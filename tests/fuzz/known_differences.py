@@ -375,6 +375,11 @@ EAGER = [
         source=r"dtype=lib\.(bool|u?int\d+)\).*\[\.\.\.\] = ",
     ),
     Known(
+        "lerp of tensors without dimensions keeps its dtype, whatever the weight's",
+        source=r"\blerp_?\(",
+        what="dtype",
+    ),
+    Known(
         "subnormal numbers count as zeros",
         source=r"\bnextafter_?\(",
         what="elements",
