@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +24,7 @@ from jax.core import Tracer
 
 from flambeau.compile.guarding.changes import Change
 from flambeau.core.support.modes import modes
-from flambeau.core.support.tracebacks import OWN_FOLDERS
+from flambeau.core.support.tracebacks import OWN_FOLDERS, line_in
 from flambeau.core.values import host
 
 __all__: list[str] = []
@@ -79,8 +78,8 @@ def changes(before: Sequence[Answer], now: Sequence[Answer]) -> Iterator[Change]
     for old, new in zip(before, now, strict=False):
         is_known = old.value is not None and new.value is not None
         if old.place == new.place and is_known and not _is_bitwise_equal(old.value, new.value):
-            file = Path(old.place.code.co_filename).name
-            name = f"the value that Python asks for at {file}:{old.place.line}"
+            line = line_in(old.place.code.co_filename, old.place.line)
+            name = f"the value that Python asks for at {line}"
             yield Change.of(name, str(old.value), str(new.value))
             return
     if len(before) != len(now):

@@ -89,8 +89,8 @@ class Program:
         )
         # The arguments of the traced call would live as long as the program.
         recording.leaves.clear()
-        lent = [stand_in for _, stand_in in trace.lent.values()]
-        stand_ins = [*recording.stand_ins_of_numbers, *lent]
+        outside = [stand_in for _, stand_in in trace.number_inputs.values()]
+        stand_ins = [*recording.stand_ins_of_numbers, *outside]
         trace.chance.forget()
         refuse_leftovers = let_go(recording)
         del recording, closed, trace, effects, slot_of

@@ -162,7 +162,7 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
-        has_numbers = self.numbers.positions or self.trace.lent
+        has_numbers = self.numbers.positions or self.trace.number_inputs
         if has_numbers and self.trace.reads_outside.tells_stand_ins:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()

@@ -290,13 +290,8 @@ def assumptions(program: Any) -> list[str]:
         if len(owners) == 1:
             lines[f"{owners[0]}.{name} is {text}"] = None
         else:
-            lines[f"{name} of {', '.join(_few(owners))} is {text}"] = None
+            lines[f"{name} of {', '.join(_first(owners, _NAMES))} is {text}"] = None
     return _first([*lines], _TERMS)
-
-
-def _few(names: list[str]) -> list[str]:
-    """The first names, and how many there are more."""
-    return names if len(names) <= _NAMES else [*names[:_NAMES], f"and {len(names) - _NAMES} more"]
 
 
 def _is_identity(frozen: Any) -> bool:

@@ -73,7 +73,8 @@ def slots_by_cell(recording: Any) -> dict[Cell, Where]:
     for tensor, before in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(before.cell, None)
-    return slots | {cell: NumberAt(place) for place, (cell, _) in trace.lent.items()}
+    numbers = trace.number_inputs.items()
+    return slots | {cell: NumberAt(place) for place, (cell, _) in numbers}
 
 
 class Sharing:

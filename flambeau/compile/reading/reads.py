@@ -36,9 +36,9 @@ from flambeau.compile.reading import interception
 from flambeau.compile.reading.chance import is_of_chance
 from flambeau.compile.reading.discovery import is_steady
 from flambeau.compile.reading.reads_by_name import ReadsByName
-from flambeau.core.fusion.report import user_line
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING, Same
+from flambeau.core.support.tracebacks import user_line
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.tensor_class import is_own_frame
 
@@ -135,7 +135,9 @@ class Reads(ReadsByName):
         """Note that the attribute ``name`` of an object is about to be set."""
         if id(value) not in self._known:
             return
-        self.lines.setdefault(name_of(Outside(value, None, (name,))), user_line())
+        own_name = name_of(Outside(value, None, (name,)))
+        if own_name not in self.lines:
+            self.lines[own_name] = user_line()
         if (id(value), name) in self._done:
             return
         self.paused = True
@@ -144,7 +146,6 @@ class Reads(ReadsByName):
                 # For example the state of an optimizer, which is watched by itself.
                 return
             self._done.add((id(value), name))
-            own_name = name_of(Outside(value, None, (name,)))
             is_first = own_name not in self._names_read and not _sets_itself(type(value))
             if is_module(value):
                 self._note_member(value, name)

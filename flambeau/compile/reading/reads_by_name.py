@@ -10,7 +10,6 @@ import functools
 import itertools
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -32,6 +31,7 @@ from flambeau.compile.reading.discovery import (
 from flambeau.compile.reading.names import Names, names_of
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING
+from flambeau.core.support.tracebacks import line_in
 from flambeau.core.values.tensor import Tensor
 
 # Names of functions and methods that read attributes by computed names, or run code from text.
@@ -81,8 +81,8 @@ class ReadsByName(Discovery):
             return
         names = names_of(code)
         for name, line in names.stores:
-            place = f"{Path(code.co_filename).name}:{line}"
-            self.lines.setdefault(name_of(Outside(namespace, name)), place)
+            place = name_of(Outside(namespace, name))
+            self.lines.setdefault(place, line_in(code.co_filename, line))
         self._note_globals(names, namespace)
         self._note_uncommon(names, namespace)
 

@@ -43,8 +43,8 @@ class WatchingTrace(Trace):
         super().__init__(first_sequence)
         self._numbers = numbers
         #: The places of numbers that may become inputs, each with a Cell and the stand-in.
-        self.lent: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
-        self._lent_at: dict[Any, Outside] = {}
+        self.number_inputs: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
+        self._inputs_at: dict[Any, Outside] = {}
         #: The identities of the constants of the jaxpr, once it is there.
         self.constants: set[int] = set()
         self.members = MemberSnapshot(self.before)
@@ -184,18 +184,18 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Note the value of ``place`` before it can change; a clock or an iterator is replaced."""
-        other = self._lent_at.get(name_of(place))
+        other = self._inputs_at.get(name_of(place)) if self._inputs_at else None
         if other is not None and other != place:
-            # Another way to a number that has been lent.
+            # Another path to a number that has a stand-in.
             self.seen.take_as(place, other)
-            self.lent[place] = self.lent[other]
+            self.number_inputs[place] = self.number_inputs[other]
             return
         if not self.seen.add(place, self.members.found):
             return
         value = self.seen.values[place]
         is_varying = place in self._numbers.places and not self.chance.is_over
         if is_varying and may_be_input(value):
-            self._lend(place, value)
+            self._replace_number(place, value)
             return
         self._note_containers(value, place)
         if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
@@ -206,15 +206,15 @@ class WatchingTrace(Trace):
         else:
             self.chance.look_at(place, value)
 
-    def _lend(self, place: Outside, value: Any) -> None:
-        """Put an input of the program in the place of a number, during the trace."""
+    def _replace_number(self, place: Outside, value: Any) -> None:
+        """Replace a number by an input of the program, until the trace ends."""
         with outside():
             cell = Cell(jnp.asarray(value))
         note = functools.partial(self._numbers.read_outside.add, place)
         stand_in = number_of(value, self.read(cell), note)
-        self.lent[place] = cell, weakref.ref(stand_in)
-        self._lent_at[name_of(place)] = place
-        self.before.lent[id(stand_in)] = value
+        self.number_inputs[place] = cell, weakref.ref(stand_in)
+        self._inputs_at[name_of(place)] = place
+        self.before.originals[id(stand_in)] = value
         self.chance.replace(place, value, stand_in)
 
     def inputs_outside(self) -> list[Outside]:
@@ -222,7 +222,7 @@ class WatchingTrace(Trace):
         read = self._numbers.read_outside
         return [
             place
-            for place, (cell, _) in self.lent.items()
+            for place, (cell, _) in self.number_inputs.items()
             if place not in read and id(cell.array) in self.constants
         ]
 

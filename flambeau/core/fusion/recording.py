@@ -9,11 +9,11 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from flambeau.core.fusion.report import user_line
 from flambeau.core.fusion.sequence import Fusible, Point, Result, Step, leaves_of
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.forms import form_of
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.support.tracebacks import user_line
 
 # Larger NumPy arrays are not copied for a call that waits.
 _SMALL = 1024

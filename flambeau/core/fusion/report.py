@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
-
-from flambeau.core.support.tracebacks import OWN_FOLDERS
-
-
-def user_line() -> str:
-    """The innermost line of code that is not flambeau's, such as ``train.py:12``."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 class Loop:

@@ -13,7 +13,7 @@ from flambeau.core.fusion.closing import Closing
 from flambeau.core.fusion.matching import fresh as fresh_of
 from flambeau.core.fusion.matching import matched
 from flambeau.core.fusion.recording import Recorder, step_of
-from flambeau.core.fusion.report import Loop, user_line
+from flambeau.core.fusion.report import Loop
 from flambeau.core.fusion.segment import Segment
 from flambeau.core.fusion.sequence import Fusible, Point
 from flambeau.core.programs import gears
@@ -22,6 +22,7 @@ from flambeau.core.programs.gears import settings
 from flambeau.core.programs.jit_core import is_outside
 from flambeau.core.support.modes import modes
 from flambeau.core.support.statistics import statistics
+from flambeau.core.support.tracebacks import user_line
 
 # A sequence of more calls than these is divided.
 LONGEST = 4096

@@ -29,7 +29,7 @@ _BINARY = {
 _BINARY["divmod"] = divmod
 _COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
 # Arithmetic of floats that XLA does as Python does.
-_FOLLOWED = {"add", "sub", "mul"}
+_FOLLOWED = {"add", "sub", "mul", "neg"}
 _UNARY: dict[str, Callable[..., Any]] = {
     "neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert,
     "int": int, "float": float, "complex": complex, "index": operator.index, "bool": bool,
@@ -108,13 +108,13 @@ def _binary(name: str, function: Callable[..., Any], is_swapped: bool) -> Callab
     return compute
 
 
-def _followed(function: Callable[..., Any], pair: tuple[Any, Any]) -> Number | None:
+def _followed(function: Callable[..., Any], operands: tuple[Any, ...]) -> Number | None:
     """The result of float arithmetic, as another input of the program's operators."""
-    numbers = [each for each in pair if isinstance(each, Number)]
-    values = [each._value if isinstance(each, Number) else each for each in pair]
+    numbers = [each for each in operands if isinstance(each, Number)]
+    values = [each._value if isinstance(each, Number) else each for each in operands]
     if not all(type(each) in KINDS for each in values):
         return None
-    arrays = [each._array if isinstance(each, Number) else float(each) for each in pair]
+    arrays = [each._array if isinstance(each, Number) else float(each) for each in operands]
 
     def note() -> None:
         for each in numbers:
@@ -125,8 +125,10 @@ def _followed(function: Callable[..., Any], pair: tuple[Any, Any]) -> Number | N
 
 def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def compute(self: Number, *args: Any) -> Any:
-        if name == "neg" and isinstance(self, float):
-            return number_of(-self._value, -self._array, self._note)
+        if name in _FOLLOWED and isinstance(self, float):
+            followed = _followed(function, (self,))
+            if followed is not None:
+                return followed
         return function(self.read(), *map(plain, args))
 
     return compute

@@ -201,12 +201,11 @@ class _Misses:
     def _run(self, arguments: tuple[Any, ...]) -> Any:
         """`__call__`, outside of JAX's transformations."""
         leaves, tree = jax.tree.flatten(arguments)
-        gear, traced, found, key = self.first_gear, None, None, None
+        traced = found = None
         is_limited = headroom.look()
-        if gear is not None and not is_limited:
-            # Only arrays on the one CPU have a key.
-            key = gear.key(leaves, tree)
-        if gear is not None and key is not None:
+        gear = None if is_limited else self.first_gear
+        # Only arrays on the one CPU have a key.
+        if gear is not None and (key := gear.key(leaves, tree)) is not None:
             results, traced = gear.results(key, leaves, arguments)
             if results is not None:
                 # JAX is to ask again at the next call.

@@ -84,15 +84,13 @@ def set_printoptions(
     Raises:
         ValueError: the profile is not one of the three; no option has changed then.
 
-    >>> from flambeau.core.support.format import format_array
-    >>> import numpy as np
-    >>> from flambeau import set_printoptions
-    >>> set_printoptions(precision=2)
-    >>> format_array(np.array([1.12345]), indent=0)
-    '[1.12]'
-    >>> set_printoptions(profile="default")
-    >>> format_array(np.array([1.12345]), indent=0)
-    '[1.1235]'
+    >>> import flambeau
+    >>> flambeau.set_printoptions(precision=2)
+    >>> flambeau.tensor([1.12345])
+    tensor([1.12])
+    >>> flambeau.set_printoptions(profile="default")
+    >>> flambeau.tensor([1.12345])
+    tensor([1.1235])
     """
     if profile is not None and profile not in _PROFILES:
         known = ", ".join(repr(name) for name in _PROFILES)
@@ -128,8 +126,7 @@ def printoptions(**options: Any) -> Iterator[None]:
         **options: the arguments of :func:`set_printoptions`.
 
     >>> import numpy as np
-    >>> from flambeau.core.support.format import printoptions
-    >>> from flambeau.core.support.format import format_array
+    >>> from flambeau.core.support.format import format_array, printoptions
     >>> with printoptions(threshold=4, edgeitems=1):
     ...     format_array(np.arange(10), indent=0)
     '[0,  ..., 9]'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -77,6 +78,19 @@ def _frames_of_others(error: BaseException) -> tuple[list[TracebackType], bool]:
             kept.append(step)
         step = step.tb_next
     return kept, is_own
+
+
+def line_in(file: str, line: int | None) -> str:
+    """The short text for a line of a file, such as ``train.py:12``."""
+    return f"{Path(file).name}:{line}"
+
+
+def user_line() -> str:
+    """The innermost line that runs now and is not flambeau's; see `line_in`."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        frame = frame.f_back
+    return line_in(frame.f_code.co_filename, frame.f_lineno)
 
 
 def trimmed(function: _Function) -> _Function:

@@ -32,15 +32,15 @@ class Before:
 
     def __init__(self) -> None:
         self._noted: dict[tuple[int, Content | None], tuple[Any, Any]] = {}
-        #: Values by the ids of objects that stand in their places during the trace.
-        self.lent: dict[int, Any] = {}
+        #: Original values, by the ids of the stand-ins that replace them during the trace.
+        self.originals: dict[int, Any] = {}
 
     def note(self, owner: Any, content: Content | None = None) -> None:
         """Record a container before its first change; do nothing if it is known."""
         if (id(owner), content) not in self._noted:
             copied = _copy(owner if content is None else content(owner))
-            if self.lent and isinstance(copied, dict):
-                copied = {key: self.lent.get(id(each), each) for key, each in copied.items()}
+            if self.originals and isinstance(copied, dict):
+                copied = {key: self.originals.get(id(each), each) for key, each in copied.items()}
             self._noted[id(owner), content] = owner, copied
 
     def of(self, owner: Any, content: Content | None = None) -> Any:
