@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.core.operators.function_modes import expect_stand_ins
 from flambeau.core.support import tracebacks
 
 F = nn.functional
@@ -123,12 +123,17 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stands_in():
-    # While stand-ins of other tests are alive, functions ask them first, in frames of their own.
-    gc.collect()
+@pytest.fixture(params=[False, True], ids=["", "asking"])
+def _asking(request):
+    """Functions ask stand-ins for tensors first, where there are any."""
+    if request.param:
+        expect_stand_ins(True)
+    yield
+    if request.param:
+        expect_stand_ins(False)
 
 
+@pytest.mark.usefixtures("_asking")
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told_in_few_lines(name):
     mistake = MISTAKES[name]

@@ -28,6 +28,7 @@ from flambeau.core.operators.overrides import (
     stands_in,
 )
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
 
 _lock = threading.Lock()
 # The number of open modes in all threads.
@@ -123,7 +124,8 @@ def _ask_first(face: FunctionType) -> CodeType:
     # Keeps the signature visible.
     face.__wrapped__ = own  # type: ignore[attr-defined]
 
-    consts = [ask if each == _PLACE else each for each in _asking.__code__.co_consts]
+    places = {_ASK: ask, _TRIM: trim}
+    consts = [places.get(each, each) for each in _asking.__code__.co_consts]
     code = face.__code__
     return _asking.__code__.replace(
         co_consts=tuple(consts), co_name=code.co_name, co_filename=code.co_filename,
@@ -131,12 +133,18 @@ def _ask_first(face: FunctionType) -> CodeType:
     )  # fmt: skip
 
 
-_PLACE = "the place of a function among the constants of a code"
+# The places of two functions among the constants of the code below.
+_ASK, _TRIM = "asks first", "trims an error"
 
 
 def _asking(*args: Any, **kwargs: Any) -> Any:
-    ask: Any = "the place of a function among the constants of a code"
-    return ask(args, kwargs)
+    ask: Any = "asks first"
+    try:
+        return ask(args, kwargs)
+    except Exception as error:
+        trim: Any = "trims an error"
+        trim(error)
+        raise
 
 
 # The original code of each function whose code is replaced.

@@ -21,6 +21,8 @@ def left_open(function, *shapes):
     sizes = dict(zip(places, record.sizes(), strict=True))
     shapes = [tuple(sizes.get(n, n) for n in shape) for shape in shapes]
     avals = [jax.ShapeDtypeStruct(each, jnp.float32) for each in shapes]
+    # Its caches may compare open sizes with those of other traces, and give what these gave.
+    jax.clear_caches()
     with jax.disable_jit():
         traced = jax.make_jaxpr(function)(*avals)
     template = Template(traced, record)
