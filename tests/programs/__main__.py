@@ -17,7 +17,10 @@ RESULTS = HERE / "results.json"
 BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
 # The largest relative difference of what both libraries give.
 TOLERANCE = 1e-3
-KINDS = ("eager first step", "eager later step", "compiled first step", "compiled later step")
+KINDS = (
+    "eager first step", "eager later step", "eager settled step",
+    "compiled first step", "compiled later step",
+)  # fmt: skip
 
 
 def run(path: Path) -> dict[str, Any]:
@@ -90,15 +93,16 @@ def largest(theirs: Any, ours: Any) -> float:
 def table(results: dict[str, Any]) -> str:
     """The results as Markdown; times are flambeau's, with PyTorch's in parentheses."""
     lines = [
-        "| package | what is run | largest difference | first step, later ones | compiled |",
+        "| package | what is run | largest difference | first step, later, settled | compiled |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name, result in sorted(results.items()):
         said = result["problem"].replace("|", "/") or f"{result['difference']:.0e}"
-        first, later, compiled, compiled_later = (_times(result["seconds"][kind]) for kind in KINDS)
+        times = {kind: _times(result["seconds"].get(kind, (None, None))) for kind in KINDS}
+        first, later, settled, compiled, compiled_later = times.values()
         how = "" if result["compiled"] else "runs eagerly: "
         cells = [
-            f"{name} {result['version']}", result["run"], said, f"{first}, {later}",
+            f"{name} {result['version']}", result["run"], said, f"{first}, {later}, {settled}",
             f"{how}{compiled}, {compiled_later}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")

@@ -8,8 +8,9 @@ function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be insta
 ``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
 Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, or yields them in
 parts, which are kept as they come. ``seconds`` among them is how long each of its training steps
-took. Where it also trains a compiled model, ``compiled seconds`` is that, and other names that
-begin with ``compiled`` are compared with the same names without it.
+took, and ``settled seconds`` how long one took after many. Where it also trains a compiled model,
+``compiled seconds`` is that, and other names that begin with ``compiled`` are compared with the same
+names without it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 STEPS = 4
 TIMED = 7
+# The settled step comes after so many, or after so many seconds of them.
+SETTLED, SECONDS = 300, 30
 # Minutes that the first compiled step may take: PyTorch compiles some networks for longer.
 PATIENCE = 6
 OVER = f"over {PATIENCE} min"
@@ -88,13 +91,11 @@ def fill(model: Any) -> None:
             parameter.copy_(torch.from_numpy(np.asarray(drawn, values.dtype)))
 
 
-def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, Any]) -> Any:
-    """Build, take some steps, and note losses, gradients and seconds; gives model and inputs."""
+def prepared(case: Any) -> tuple[Any, Any, Any]:
+    """The model of a case, its inputs, and its training step."""
     import torch
 
-    kind = "compiled" if compiled else "eager"
     torch.manual_seed(0)
-    began = time.perf_counter()
     model, inputs, loss = case.build()
     fill(model)
     make = getattr(case, "optimizer", None)
@@ -108,6 +109,16 @@ def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, A
         optimizer.step()
         return value
 
+    return model, inputs, step
+
+
+def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, Any]) -> Any:
+    """Build, take some steps, and note losses, gradients and seconds; gives model and inputs."""
+    import torch
+
+    kind = "compiled" if compiled else "eager"
+    began = time.perf_counter()
+    model, inputs, step = prepared(case)
     run = torch.compile(step) if compiled else step
     facts[f"{kind} build"] = time.perf_counter() - began
     losses, seconds = [], []
@@ -118,17 +129,38 @@ def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, A
             losses.append(float(run(*inputs)))
         seconds.append(time.perf_counter() - began)
         if number == 0 and not compiled:
-            norms = [float(each.grad.norm()) for each in trained if each.grad is not None]
-            numbers["gradients"] = norms
+            gradients = [each.grad for each in model.parameters()]
+            numbers["gradients"] = [float(each.norm()) for each in gradients if each is not None]
     numbers[f"{kind} losses"] = losses
     facts[f"{kind} first step"] = seconds[0]
+    facts[f"{kind} later step"] = fastest(run, inputs)
+    return model, inputs
+
+
+def fastest(run: Any, inputs: Any) -> float:
+    """The seconds of the fastest of some steps: other work on the machine disturbs the rest."""
+    seconds = []
     for _ in range(TIMED):
         began = time.perf_counter()
         float(run(*inputs))
         seconds.append(time.perf_counter() - began)
-    # The fastest, since other work on the machine disturbs the rest.
-    facts[f"{kind} later step"] = min(seconds[STEPS:])
-    return model, inputs
+    return min(seconds)
+
+
+def settle(case: Any, facts: dict[str, Any]) -> None:
+    """Note the seconds of an eager step of a loop that has gone on for long."""
+    _, inputs, step = prepared(case)
+    facts["eager settled step"] = settled(step, inputs)
+
+
+def settled(run: Any, inputs: Any = ()) -> float:
+    """The seconds of the fastest of some steps after many others."""
+    ended = time.perf_counter() + SECONDS
+    for _ in range(SETTLED):
+        float(run(*inputs))
+        if time.perf_counter() > ended:
+            break
+    return fastest(run, inputs)
 
 
 def main(path: str, folder: str, other: str | None = None) -> None:
@@ -152,6 +184,7 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     model.load_state_dict(torch.load(Path(other or folder) / "weights.pt"))
     numbers["loaded"] = [float(each.detach().norm()) for each in model.parameters()]
     write(into, numbers, facts)
+    settle(case, facts)
     try:
         facts["eager because"] = heard(lambda: train(case, True, numbers, facts))
     except TooLongError:
@@ -165,6 +198,8 @@ def run_main(case: Any, into: Path, numbers: dict[str, Any], facts: dict[str, An
     """Run the ``main()`` of a case, and note what it gives or yields."""
     found: Any = case.main()
     for part in found if inspect.isgenerator(found) else [found]:
+        if "settled seconds" in part:
+            facts["eager settled step"] = part.pop("settled seconds")
         for kind, name in {"eager": "seconds", "compiled": "compiled seconds"}.items():
             if name in part:
                 first, *others = part.pop(name)
@@ -175,12 +210,12 @@ def run_main(case: Any, into: Path, numbers: dict[str, Any], facts: dict[str, An
         write(into, numbers, facts)
 
 
-def seconds_of(functions: list[Any]) -> dict[str, list[Any]]:
+def seconds_of(functions: list[Any]) -> dict[str, Any]:
     """The ``seconds`` and ``compiled seconds`` of functions, each with the mean of their first
-    calls and that of their fastest later ones."""
+    calls and that of their fastest later ones; and their ``settled seconds``."""
     import torch
 
-    found: dict[str, list[Any]] = {}
+    found: dict[str, Any] = {}
     for name in ("seconds", "compiled seconds"):
         taken = []
         for function in functions:
@@ -196,6 +231,8 @@ def seconds_of(functions: list[Any]) -> dict[str, list[Any]]:
                 seconds.append(time.perf_counter() - began)
             taken.append((seconds[0], min(seconds[STEPS:])))
         found[name] = [statistics.mean(each) for each in zip(*taken, strict=True)]
+        if name == "seconds":
+            found["settled seconds"] = statistics.mean(map(settled, functions))
     return found
 
 
