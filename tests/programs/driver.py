@@ -9,8 +9,8 @@ function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be insta
 Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, or yields them in
 parts, which are kept as they come. ``seconds`` among them is how long each of its training steps
 took, and ``settled seconds`` how long one took after many. Where it also trains a compiled model,
-``compiled seconds`` is that, and other names that begin with ``compiled`` are compared with the same
-names without it.
+``compiled seconds`` is that, and other names that begin with ``compiled`` are compared with the
+same names without it.
 """
 
 from __future__ import annotations
