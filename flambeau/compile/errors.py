@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 import jax
 
@@ -36,6 +38,16 @@ class NotYetMadeError(CompileError):
 
 class SideEffectError(NotYetMadeError):
     """A call changes Python state; one that only sets what is set already does not."""
+
+
+class CountingError(SideEffectError):
+    """Each call changes numbers outside; a trace that takes them as inputs may succeed.
+
+    Attributes:
+        slots: Their places.
+    """
+
+    slots: Sequence[Any] = ()
 
 
 class UnansweredError(CompileError):

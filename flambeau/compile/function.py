@@ -12,7 +12,13 @@ from typing import Any, overload
 
 from flambeau.compile import answers
 from flambeau.compile.answers import Answer, FailedCheckError, Learning, OtherAnswersError, settled
-from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
+from flambeau.compile.errors import (
+    CompileError,
+    CountingError,
+    NotYetMadeError,
+    UnansweredError,
+    warn,
+)
 from flambeau.compile.guarding import arguments, explaining
 from flambeau.compile.guarding.changes import Changes
 from flambeau.compile.guarding.explaining import Origin
@@ -228,7 +234,7 @@ class CompiledFunction:
         """A new program, first in its list; ``None`` if the call runs eagerly."""
         origin, structure = self._origin(kind, key, leaves), key[0]
         if self.dynamic and kind.programs:
-            self._varying |= kind.programs[0].guard.outside.changed_numbers()
+            self._varying |= kind.programs[0].guard.changed_numbers()
         numbers = numbers._replace(places=frozenset(self._varying - self._fixed_outside))
         program = self._compiled(kind, leaves, structure, numbers)
         self._fixed_outside |= numbers.read_outside
@@ -305,6 +311,14 @@ class CompiledFunction:
             if self.fullgraph or kind.unanswered == UNANSWERED_TRACES:
                 self._run_eagerly(kind, error)
         except CompileError as error:
+            counted = {*error.slots} - self._varying if isinstance(error, CountingError) else ()
+            if self.dynamic and counted:
+                # Once more, with the numbers that it changes as inputs.
+                self._varying |= counted
+                numbers = numbers._replace(
+                    places=numbers.places | counted, counted=frozenset(counted)
+                )
+                return self._compiled(kind, leaves, structure, numbers)
             if isinstance(error, NotYetMadeError) and kind.eager_calls < EAGER_CALLS:
                 kind.eager_calls += 1
             else:

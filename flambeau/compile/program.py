@@ -72,7 +72,7 @@ class Program:
         given = (function, leaves, structure, answers, numbers or Numbers.none())
         recording, closed = _record(stand_in, given)
         trace, slot_of = recording.trace, slots_by_cell(recording)
-        trace.constants.update(map(id, closed.consts))
+        trace.settle_numbers({*map(id, closed.consts)})
         self.guard: Guard = Guard(trace)
         self._bind(recording, closed, slot_of)
         looked_up = self.reads[len(recording.operands) :]
@@ -89,8 +89,7 @@ class Program:
         )
         # The arguments of the traced call would live as long as the program.
         recording.leaves.clear()
-        outside = [stand_in for _, stand_in in trace.number_inputs.values()]
-        stand_ins = [*recording.stand_ins_of_numbers, *outside]
+        stand_ins = trace.numbers.stand_ins
         trace.chance.forget()
         refuse_leftovers = let_go(recording)
         del recording, closed, trace, effects, slot_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from flambeau.compile import errors, settings
 from flambeau.compile.answers import Answer, Telling
 from flambeau.compile.guarding import arguments, sharing
 from flambeau.compile.guarding.contents import is_empty, leaves_in
-from flambeau.compile.guarding.numbers import Numbers
+from flambeau.compile.guarding.numbers import Numbers, TracedNumbers, have_changed
 from flambeau.compile.guarding.places import Announced, Outside, Returned, Variable, name_of
 from flambeau.compile.guarding.where import (
     Argument,
@@ -35,6 +34,7 @@ from flambeau.compile.reading.members import notice_attributes, stop_noticing_at
 from flambeau.compile.reading.reaching import reaches_trace
 from flambeau.compile.reading.watching import WatchingTrace
 from flambeau.compile.source import Page
+from flambeau.core.operators.number import Number
 from flambeau.core.programs import finishing
 from flambeau.core.support import tracebacks, world
 from flambeau.core.support.identity import MISSING
@@ -67,7 +67,7 @@ class Recording(Results):
         answers: Sequence[Answer],
         numbers: Numbers,
     ) -> None:
-        super().__init__(WatchingTrace(tape.sequence_now(), numbers))
+        super().__init__(WatchingTrace(tape.sequence_now(), TracedNumbers(numbers, leaves)))
         self.function, self.caches = function, Caches()
         self.telling = Telling(answers)
         # The positions of the outputs with the values that were asked for, and the answers.
@@ -78,7 +78,6 @@ class Recording(Results):
         self.structure = structure
         self.leaves = [*leaves]
         #: The inputs of the program that come from the arguments.
-        self.numbers = numbers
         self.operands = sharing.operands_of(self.leaves, numbers)
         #: The page with the program's effects; and the stored and returned values.
         self.page = Page()
@@ -162,15 +161,14 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
-        has_numbers = self.numbers.positions or self.trace.number_inputs
-        if has_numbers and self.trace.reads_outside.tells_stand_ins:
+        if self.trace.numbers.stand_ins and self.trace.reads_outside.tells_stand_ins:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())
         settings.refuse_changes(before)
         self.trace.warn()
         self._refuse_changed_arguments(args, kwargs, stand_ins)
-        self.trace.chance.restore()
+        self.trace.restore_replaced()
         self._refuse_exchanges()
         self._collect_slots()
         self._collect_kept(returned, stand_ins)
@@ -183,6 +181,7 @@ class Recording(Results):
         self.passing.count = len(self.outputs)
         if self.passing.roots:
             self._trace_backward()
+        self.trace.numbers.refuse_read()
         return self.outputs
 
     def _collect_conditions(self) -> None:
@@ -193,8 +192,7 @@ class Recording(Results):
             self.condition = self.add(conditions.hold())
 
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> list[Any]:
-        stand_ins = sharing.stand_ins(self.leaves, self.operands, tracers, self.numbers)
-        self.stand_ins_of_numbers = [weakref.ref(stand_ins[i]) for i in self.numbers.positions]
+        stand_ins = sharing.stand_ins(self.leaves, self.operands, tracers, self.trace.numbers)
         for i, (stand_in, leaf) in enumerate(zip(stand_ins, self.leaves, strict=True)):
             if arguments.is_input(leaf):
                 self.own.setdefault(stand_in, i)
@@ -222,7 +220,7 @@ class Recording(Results):
     def _collect_kept(self, returned: Any, stand_ins: list[Any]) -> None:
         """Write the Python code that creates the values which the function stores and returns."""
         knows = self.trace.reads_outside.knows
-        self.keeping = Keeping(self.keep, knows, stand_ins, self.page)
+        self.keeping = Keeping(self.keep, knows, stand_ins, self.trace.numbers, self.page)
         for slot, value, before in self.assigned:
             self.keeping.store(slot, value, before)
         for slot, value in (*self.trace.facts.new_attributes(), *self._sparse_gradients()):
@@ -245,7 +243,8 @@ class Recording(Results):
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
             trace.refuse_chance()
-            trace.chance.restore()
+            trace.restore_replaced()
+            trace.read_unchanged({name_of(slot) for slot, _ in self.changed})
             if changed := self._changed_by_backward(written):
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function changes "
@@ -404,6 +403,7 @@ class Recording(Results):
         # Each call sets the mode, and the guard compares it as the function has first read it.
         self.modes = {module: module.training for module in trace.switched}
         side_effects = trace.changed_containers()
+        counted: list[Any] = []
         for snapshot in self._snapshots():
             slots = self._changed_in(snapshot)
             known = {name_of(slot) for slot, _ in self.changed}
@@ -411,28 +411,36 @@ class Recording(Results):
                 before = snapshot.before(slot)
                 self.changed.append((slot, before))
                 if not self._is_repeated(slot, slot.get(), before):
+                    counted += [slot] if have_changed(slot, before, slot.get()) else []
                     line = trace.reads_outside.lines.get(name_of(slot))
                     side_effects.append(f"{slot} ({line})" if line else str(slot))
             for slot in slots:
                 trace.ignore(slot)
             snapshot.ignore(slots)
+        trace.read_unchanged({name_of(slot) for slot, _ in self.changed})
         if side_effects:
-            raise errors.SideEffectError(
+            is_counting = len(counted) == len(side_effects)
+            kind = errors.CountingError if is_counting else errors.SideEffectError
+            error = kind(
                 f"the compiled function changes {', '.join(dict.fromkeys(side_effects))}, and a "
                 "program would repeat only the change of its trace. Keep such state in a tensor "
                 "(a buffer), or change it outside the compiled function"
             )
+            if isinstance(error, errors.CountingError):
+                error.slots = counted
+            raise error
 
     def _is_repeated(self, slot: Any, value: Any, before: Any) -> bool:
         """Whether calls can repeat that the function sets a slot; if so, note it."""
         is_settable = isinstance(slot, Variable) or not isinstance(slot, Returned)
         if value is before or value is MISSING or not is_settable:
             return False
-        if not self.trace.reads_outside.sets_first(slot):
+        is_followed = self.trace.numbers.follows(slot, value)
+        if not (is_followed or self.trace.sets_first(slot)):
             # The old value decides what the function does, so each call must look it up.
             holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
-            is_followed = holds_tensors or is_empty(value) or self._reaches_trace(value)
-            if isinstance(before, CHANGEABLE) or not is_followed:
+            is_known = holds_tensors or is_empty(value) or self._reaches_trace(value)
+            if isinstance(value, Number) or isinstance(before, CHANGEABLE) or not is_known:
                 return False
             self.slot_before.append((slot, before))
         if self.trace.announces(slot):

@@ -64,8 +64,8 @@ class Structure:
         self.version += 1
         world.bump()
 
-    def watch_option(self, group: ParameterGroup, key: str) -> None:
-        """Make the traced program depend on the number of groups, and on one option.
+    def watch_option(self, group: ParameterGroup, key: str) -> Any:
+        """An option of a group; the traced program depends on it, and on the number of groups.
 
         Args:
             group: The group with the option.
@@ -73,44 +73,49 @@ class Structure:
         """
         owner, trace = self.owner, self.trace
         if trace is None:
-            return
+            return dict.get(group, key)
         place = next((i for i, each in enumerate(owner.param_groups) if each is group), None)
         if place is None:
             trace.watch(group, lambda: freeze(dict.get(group, key)), key)
-            return
+            return dict.get(group, key)
         self.numbers_are_frozen: bool = self.numbers_are_frozen or key in group.numbers
 
-        def option() -> Any:
+        def present() -> Any:
             groups = owner.param_groups
-            count = len(groups)
-            return count, freeze(dict.get(groups[place], key)) if place < count else None
+            return groups[place] if place < len(groups) else {}
 
-        trace.watch(self, option, (place, key))
+        trace.watch(self, lambda: (len(owner.param_groups), Same(present())), place)
+        trace.watch(self, lambda: freeze(dict.get(present(), key)), (place, key))
+        return trace.offer(group, key, (id(self), (place, key)))
 
     def watch_state(self) -> None:
         """Make the traced program depend on which tensors the state has."""
         state, trace = self.owner.state, self.trace
         if trace is None:
             return
-        if trace.watch(self.__dict__, lambda: _without_tensors(self.owner.state)):
+        if trace.watch(self.__dict__, lambda: _structure_of(self.owner.state)):
             trace.before.note(state)
             for entries in dict.values(state):
                 trace.before.note(entries)
-                for name, value in dict.items(entries):
-                    if isinstance(value, Tensor):
+                for name, value in [*dict.items(entries)]:
+                    if isinstance(value, _OFTEN_SET):
                         # Separately, since the program may replace it at each call.
-                        look = functools.partial(_identity, entries, name)
-                        trace.watch(entries, look, name)
+                        trace.watch(entries, functools.partial(_entry, entries, name), name)
+                        trace.offer(entries, name, (id(entries), name), in_place=True)
 
 
-def _without_tensors(state: dict[Any, Any]) -> Any:
-    """The properties of the state that a program relies on, without its tensors."""
+# Values of a state's entries that steps replace.
+_OFTEN_SET = (Tensor, int, float)
+
+
+def _structure_of(state: dict[Any, Any]) -> Any:
+    """The properties of the state that a program relies on, without its tensors and numbers."""
     return tuple(
         (
             freeze(key),
             Same(entries),
             tuple(
-                (name, None if isinstance(each, Tensor) else freeze(each))
+                (name, None if isinstance(each, _OFTEN_SET) else freeze(each))
                 for name, each in entries.items()
             ),
         )
@@ -118,8 +123,9 @@ def _without_tensors(state: dict[Any, Any]) -> Any:
     )
 
 
-def _identity(entries: dict[Any, Any], name: Any) -> Any:
-    return Same(dict.get(entries, name))
+def _entry(entries: dict[Any, Any], name: Any) -> Any:
+    value = dict.get(entries, name)
+    return Same(value) if isinstance(value, Tensor) else freeze(value)
 
 
 class _OfStructure(Announcing):
@@ -324,19 +330,18 @@ class ParameterGroup(_AnnouncedDict):
         self.cell: Cell = Cell(self._vector(values))
 
     def __getitem__(self, key: str) -> Any:
-        if modes.trace is not None:
-            self.structure.watch_option(self, key)
-        return dict.__getitem__(self, key)
+        found = dict.__getitem__(self, key)
+        return found if modes.trace is None else self.structure.watch_option(self, key)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option ``key``, or ``default``."""
-        if modes.trace is not None:
-            self.structure.watch_option(self, key)
-        return dict.get(self, key, default)
+        found = None if modes.trace is None else self.structure.watch_option(self, key)
+        return dict.get(self, key, default) if found is None else found
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if modes.trace is not None and self.structure.trace is not None:
-            self._refuse_change(key, value)
+        trace = None if modes.trace is None else self.structure.trace
+        if trace is not None:
+            self._set_traced(trace, key, value)
         if key == "params":
             value = AnnouncedList(value, self.structure)
         if key not in self.numbers:
@@ -353,7 +358,11 @@ class ParameterGroup(_AnnouncedDict):
         elif self.structure.numbers_are_frozen:
             world.bump()
 
-    def _refuse_change(self, key: str, value: Any) -> None:
+    def _set_traced(self, trace: Any, key: str, value: Any) -> None:
+        """Let a program set an option of a user's optimizer at each call, or refuse it."""
+        if key not in self.numbers and key != "params":
+            trace.set_entry(self, key)
+            return
         before = dict.get(self, key, self)
         if before is value or (isinstance(value, float | int | tuple) and before == value):
             return

@@ -226,6 +226,17 @@ def numbers_are_counted():
     return step, lambda: vars(state), change
 
 
+def numbers_are_counted_and_read():
+    state = Holder()
+    state.count = 0
+
+    def step(x):
+        state.count = state.count + 1
+        return x * [0, 5, 3, 4, 7, 1, 2, 6][state.count]
+
+    return step, lambda: vars(state), lambda _: None
+
+
 def attributes_of_a_namespace():
     space = types.SimpleNamespace(features=[X])
 
@@ -251,7 +262,8 @@ PROGRAMS = {
     history_is_cut: 1,
     history_is_cut_in_a_list: None,
     tensors_change_places: 1,
-    numbers_are_counted: 0,
+    numbers_are_counted: 1,
+    numbers_are_counted_and_read: 0,
     attributes_of_a_namespace: None,
 }
 
@@ -271,8 +283,8 @@ def test_what_is_set_is_there_at_each_call(make):
 
 
 def test_a_number_that_is_read_and_set_is_refused_by_its_name():
-    check_refusal(numbers_are_counted)
-    step, state = numbers_are_counted()[:2]
+    check_refusal(numbers_are_counted_and_read)
+    step, state = numbers_are_counted_and_read()[:2]
     check_refused(step, r"changes state\.count \(.*\), and a program would repeat", X)
     assert state() == {"count": 2}
 

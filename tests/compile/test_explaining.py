@@ -244,7 +244,7 @@ class Counting(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        return x
+        return x[: self.calls]
 
 
 def test_a_change_that_calls_cannot_repeat_is_told_with_its_line():

@@ -17,7 +17,7 @@ import pytest
 
 import flambeau
 from flambeau.compiler import gears
-from flambeau.core.interpreter import are_equal, plan_of
+from flambeau.core.interpreter import are_equal, plan_of, sizes_of
 from flambeau.core.programs import any_sizes, description, first_gear, store
 from flambeau.core.programs.compiled import compiled
 from flambeau.nn import functional as F
@@ -339,6 +339,6 @@ def test_jax_caches_nothing_across_traces():
         return size * 2
 
     records = [any_sizes.interpreter.Record([6]) for _ in range(3)]
-    found = [doubled(*each.sizes()) for each in records]
+    found = [doubled(*sizes_of(each)) for each in records]
     assert [each.record for each in found] == records
-    assert jax.ShapeDtypeStruct(tuple(records[0].sizes()), jnp.float32).ndim == 1
+    assert jax.ShapeDtypeStruct(tuple(sizes_of(records[0])), jnp.float32).ndim == 1

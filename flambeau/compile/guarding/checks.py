@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.compile.guarding.contents import spec_of, tensors_in
 from flambeau.compile.guarding.freezing import freeze
-from flambeau.compile.guarding.numbers import NumberAt
+from flambeau.compile.guarding.numbers import NumberOf, Values
 from flambeau.compile.guarding.sharing import Sharing
 from flambeau.compile.guarding.where import Where
 from flambeau.core.values.cell import Cell
@@ -30,6 +30,7 @@ class Checks:
         objects: The objects that must be at their places.
         shared: Pairs of places that must hold the same tensor.
         facts: The questions about arguments, with their answers.
+        numbers: The numbers of the program, if they are not just some of the arguments.
     """
 
     def __init__(
@@ -40,15 +41,17 @@ class Checks:
     ) -> None:
         self.sharing: Sharing = Sharing(recording, slot_of)
         self.facts = recording.trace.facts.all()
-        self.specs = [(where, spec_of(where.get())) for where in looked_up]
+        self.specs = [
+            (where, spec_of(where.get())) for where in looked_up if not isinstance(where, NumberOf)
+        ]
         self.specs += [(where, spec_of(before)) for where, before in recording.slot_before]
-        inputs = map(NumberAt, recording.trace.inputs_outside())
-        self.specs += [(where, spec_of(where.get())) for where in inputs]
         self.objects: list[tuple[Where, Any]] = []
         self.shared: list[tuple[Where, Where]] = []
         self._bind(recording, slot_of)
+        numbers = recording.trace.numbers.values
+        self.numbers: Values | None = numbers if numbers.matter else None
         #: Whether the program looks up values at each call.
-        self.look_up: bool = bool(self.specs)
+        self.look_up: bool = bool(self.specs) or self.numbers is not None
 
     def _bind(self, recording: Any, slot_of: dict[Cell, Where]) -> None:
         """Decide which tensors must be the ones that the trace has found."""
@@ -66,15 +69,16 @@ class Checks:
 
     def hold(self, leaves: list[Any]) -> bool:
         """Whether the conditions hold for a call with arguments of the same signature."""
-        if self.look_up and not self._places_hold():
+        if self.look_up and not self._places_hold(leaves):
             return False
         if not self.sharing.holds(leaves):
             return False
         return all(freeze(where.get(leaves)) == answer for where, answer in self.facts)
 
-    def _places_hold(self) -> bool:
+    def _places_hold(self, leaves: list[Any]) -> bool:
         return (
-            all(spec_of(where.get()) == spec for where, spec in self.specs)
+            (self.numbers is None or self.numbers.of(leaves) is not None)
+            and all(spec_of(where.get()) == spec for where, spec in self.specs)
             and all(where.get() is value for where, value in self.objects)
             and all(where.get() is owner.get() for where, owner in self.shared)
         )

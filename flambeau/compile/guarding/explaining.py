@@ -91,6 +91,9 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
     checks = program.checks
     for slot, spec in checks.specs:
         yield Term(names.of_slot(slot), _plain_spec(spec), _plain_spec(spec_of(slot.get())))
+    if checks.numbers is not None:
+        for text, before, now in checks.numbers.terms(leaves):
+            yield Term(text, Plain(before), Plain(now), text.startswith("the class"))
     for slot, value in checks.objects:
         yield Term(names.of_slot(slot), Same(value), Same(slot.get()))
     for slot, owner in checks.shared:
@@ -153,7 +156,8 @@ class Names:
         optimizer = type(structure.owner).__name__
         if isinstance(part, tuple):
             return f"{part[1]} of a group of {optimizer}"
-        return f"the groups of {optimizer}" if part is None else f"{part} of {optimizer}"
+        is_name = isinstance(part, str)
+        return f"{part} of {optimizer}" if is_name else f"the groups of {optimizer}"
 
     def of_place(self, place: Any) -> str:
         """The name of a place outside."""

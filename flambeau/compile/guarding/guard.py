@@ -174,10 +174,6 @@ class OutsideSnapshot:
         """The value that the trace found at a place."""
         return self.values[place]
 
-    def changed_numbers(self) -> set[Outside]:
-        """The places of the user's at which numbers have become others of their class."""
-        return {place for place in self.entries if have_changed(place, self.values[place])}
-
     @staticmethod
     def found_at(place: Outside) -> tuple[Any, Any]:
         """The value at a place now, frozen."""
@@ -272,8 +268,10 @@ class Guard:
 
     def __init__(self, trace: Any) -> None:
         self.outside: OutsideSnapshot = trace.outside
-        self.outside.ignore(trace.inputs_outside())
+        self.outside.ignore(trace.free_numbers)
         self.outside.settle()
+        #: Entries of optimizers' dictionaries, with their values.
+        self.offered = [(place, value) for place, (value, _) in trace.offered.items()]
         #: The modules that the trace has found, for names.
         self.modules = [module for module, _ in trace.reads_outside.modules]
         # A flag is ``None`` if the program sets it before it reads it.
@@ -306,6 +304,11 @@ class Guard:
         unchanged = unchanged and self.outside.announced_hold()
         self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
         self.gradients: int = -1
+
+    def changed_numbers(self) -> set[Outside]:
+        """The places of the user's at which numbers have become others of their class."""
+        found = [*self.outside.values.items(), *self.offered]
+        return {place for place, before in found if have_changed(place, before, place.get())}
 
     def holds(self) -> bool:
         """Whether everything that the trace read is unchanged."""

@@ -6,16 +6,14 @@ write to elements that it also reads elsewhere: such a call runs eagerly.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guarding.arguments import is_input, places_of, stand_in
 from flambeau.compile.guarding.contents import tensors_in
-from flambeau.compile.guarding.numbers import NumberAt, Numbers
+from flambeau.compile.guarding.numbers import Numbers, TracedNumbers
 from flambeau.compile.guarding.where import Argument, Gradient, Itself, Where
-from flambeau.core.operators.number import number_of
 from flambeau.core.values.cell import Cell
 from flambeau.core.values.tensor import Tensor
 
@@ -31,14 +29,14 @@ def operands_of(leaves: list[Any], numbers: Numbers) -> list[Argument]:
 
 
 def stand_ins(
-    leaves: list[Any], operands: list[Argument], tracers: Sequence[Any], numbers: Numbers
+    leaves: list[Any], operands: list[Argument], tracers: Sequence[Any], numbers: TracedNumbers
 ) -> list[Any]:
     """The leaves that a traced function gets: tensors and numbers on ``tracers``."""
     pairs = [*zip(operands, tracers, strict=True)]
     given = {
         id(each.get(leaves)): tracer
         for each, tracer in pairs
-        if each.position not in numbers.positions
+        if each.position not in numbers.place_of_argument
     }
     by_id = {
         id(leaf): stand_in(leaf, Cell(given[id(leaf)])) for leaf in leaves if id(leaf) in given
@@ -49,8 +47,10 @@ def stand_ins(
             by_id[id(leaf)]._grad = by_id.get(id(leaf._grad), leaf._grad)
     found: list[Any] = [by_id.get(id(leaf), leaf) for leaf in leaves]
     for i, tracer in ((each.position, tracer) for each, tracer in pairs):
-        if i in numbers.positions:
-            found[i] = number_of(leaves[i], tracer, functools.partial(numbers.read.add, i))
+        if i in numbers.place_of_argument:
+            place = numbers.place_of_argument[i]
+            numbers.arrays[place] = tracer
+            found[i] = numbers.number(place)
     return found
 
 
@@ -73,8 +73,7 @@ def slots_by_cell(recording: Any) -> dict[Cell, Where]:
     for tensor, before in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(before.cell, None)
-    numbers = trace.number_inputs.items()
-    return slots | {cell: NumberAt(place) for place, (cell, _) in numbers}
+    return slots | trace.numbers.slots()
 
 
 class Sharing:

@@ -88,15 +88,17 @@ class Effects:
             lines.append(f"node.connect([{', '.join(self._results)}])")
         return [*lines, f"return {keeping.returned}"]
 
-    def _look_up(self, expression: str) -> str:
+    def _look_up(self, expression: str, name: str = "") -> str:
         """The variable in which ``look`` keeps the value of an expression."""
-        name = f"f{len(self._found)}"
+        name = name or f"f{len(self._found)}"
         self._looking.append(f"{name} = {expression}")
         self._found.append(name)
         return name
 
     def _look_first(self) -> None:
-        """Set flags."""
+        """Set flags, and find numbers."""
+        for name, expression in self.recording.keeping.looking.items():
+            self._look_up(expression, name)
         for where, flag in self.recording.effects:
             if isinstance(where, Flag):
                 self._looking.append(where.setting(self.page, str(flag)))

@@ -17,6 +17,7 @@ import numpy as np
 
 from flambeau.compile.errors import CompileError, NotYetMadeError
 from flambeau.compile.guarding import structure
+from flambeau.compile.guarding.numbers import TracedNumbers
 from flambeau.compile.ownership import attributes_of, in_class, is_own, state_of
 from flambeau.compile.reading.chance import Refusing
 from flambeau.compile.reading.reaching import reaches_trace
@@ -44,9 +45,11 @@ class Keeping:
         keep: Makes a tensor a result of the program; returns its number.
         is_outside: Whether an object existed before the trace.
         leaves: The leaves of the arguments, as the trace saw them.
+        numbers: The numbers of the trace.
         page: The page with all other objects that the lines name.
 
     Attributes:
+        looking: Expressions that are evaluated before anything is overwritten, by their names.
         making: The lines that create containers and objects.
         setting: The lines that set slots.
         returned: The expression for the result of the function.
@@ -57,10 +60,13 @@ class Keeping:
         keep: Callable[[Tensor], int],
         is_outside: Callable[[Any], bool],
         leaves: Iterable[Any],
+        numbers: TracedNumbers,
         page: Page,
     ) -> None:
         self._keep, self._is_outside, self._page = keep, is_outside, page
+        self._numbers = numbers
         self._arguments = {id(each): i for i, each in enumerate(leaves)}
+        self.looking: dict[str, str] = {}
         self.making: list[str] = []
         self.setting: list[str] = []
         self.returned: str = "None"
@@ -98,7 +104,9 @@ class Keeping:
         if isinstance(obj, Refusing):
             obj = obj.raw
         if isinstance(obj, Number) and id(obj) not in self._arguments:
-            obj = obj.read()
+            name = f"number{obj._place}"
+            self.looking[name] = self._numbers.keep(obj).expression(self._page)
+            return name
         if type(obj) in _PLAIN:
             is_short = obj is None or obj is True or obj is False
             return repr(obj) if is_short else self._page.name(obj)

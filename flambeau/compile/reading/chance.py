@@ -27,6 +27,7 @@ import numpy as np
 
 from flambeau.compile import errors
 from flambeau.compile.ownership import STANDARD, in_class, is_of_library, is_own
+from flambeau.core.operators.number import MATH, followed
 from flambeau.core.support.modes import modes
 from flambeau.core.values.pytree import is_tuple
 from flambeau.core.values.trace import TracedValueError
@@ -129,7 +130,8 @@ class Chance:
 
     def look_at(self, slot: Any, value: Any) -> None:
         """Replace ``value``, the value of ``slot``, if it may not be used."""
-        replaced = self._stand_in(value)
+        is_followed = type(value) is BuiltinFunctionType and value in MATH
+        replaced = Following(value, value.__name__) if is_followed else self._stand_in(value)
         if replaced is not value:
             self.replace(slot, value, replaced)
         elif is_tuple(value):
@@ -146,6 +148,12 @@ class Chance:
             stand_in = self._stand_in(each)
             if stand_in is not each:
                 _refuse(stand_in.name)
+
+    def gone(self) -> list[tuple[Any, Any]]:
+        """The slots in which there is something else by now, with the stand-ins that were there."""
+        return [
+            (slot, replaced) for slot, _, replaced in self._replaced if slot.get() is not replaced
+        ]
 
     def restore(self) -> None:
         """Put the values back that `replace` has replaced."""
@@ -328,6 +336,13 @@ class Refusing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
+
+
+class Following(Refusing):
+    """Stands for a function of `math`, so that a `Number` among its arguments is followed."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.raw(*args, **kwargs) if kwargs else followed(self.raw, args)
 
 
 class RefusingIterator(Refusing):

@@ -78,12 +78,8 @@ class MemberSnapshot:
         slots: list[Any] = []
         for table in self.tables.values():
             if id(table) not in fresh:
-                # The watch over an optimizer's state compares the numbers in it.
-                slots += [
-                    self._slot(table, name)
-                    for name in self._before.changed_names(table)
-                    if not isinstance(table.get(name), int | float | complex)
-                ]
+                names = self._before.changed_names(table)
+                slots += [self._slot(table, name) for name in names]
         for tensor in self.attributes:
             slots += [
                 Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")

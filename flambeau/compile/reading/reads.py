@@ -46,6 +46,8 @@ from flambeau.core.values.tensor_class import is_own_frame
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
 # The methods of schedulers and distributions read for the user.
 _READING = ("flambeau.optim.lr_scheduler", "flambeau.distributions")
+# The code that starts a thread.
+_STARTING = threading.Thread.start.__code__
 # Descriptions of classes and functions, which cannot announce reads.
 _DESCRIBING = {"__name__", "__qualname__", "__doc__", "__module__"}
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
@@ -59,6 +61,8 @@ class Reads(ReadsByName):
         super().__init__(*args)
         #: Whether the trace itself reads now.
         self.paused: bool = True
+        #: Whether a place is noted because it is about to be set.
+        self.is_writing: bool = False
         #: Attributes and members of modules, with the modules.
         self.members: dict[Outside, Any] = {}
         #: Modules' tables of members and hooks, by module and name, with their contents.
@@ -108,6 +112,7 @@ class Reads(ReadsByName):
             if is_known:
                 return
             if is_of_library(code):
+                self.tells_stand_ins = self.tells_stand_ins or code is _STARTING
                 self._start_layer(code, namespace)
                 if is_of_package(code.co_filename):
                     self._note_settings(code, namespace)
@@ -140,7 +145,7 @@ class Reads(ReadsByName):
             self.lines[own_name] = user_line()
         if (id(value), name) in self._done:
             return
-        self.paused = True
+        self.paused = self.is_writing = True
         try:
             if _is_watched_elsewhere(type(value)) and not is_module(value) and _is_own_read():
                 # For example the state of an optimizer, which is watched by itself.
@@ -157,7 +162,7 @@ class Reads(ReadsByName):
                 self._names_read.discard(own_name)
                 self._names_set.add(own_name)
         finally:
-            self.paused = False
+            self.paused = self.is_writing = False
 
     def sets_first(self, slot: Any) -> bool:
         """Whether the function has set an attribute before anything has read it."""

@@ -59,7 +59,8 @@ class ReadsByName(Discovery):
         super().__init__(*args)
         #: Whether code reads globals of the script by computed names.
         self.looks_into_script = False
-        #: Whether code of the script or of a package may tell a stand-in from a number.
+        #: Whether code of the script or of a package may tell a stand-in from a number, or starts a
+        #: thread, whose reads are not seen.
         self.tells_stand_ins = False
         # Numbers and strings among the globals of packages, with their first values.
         self._settings: dict[Outside, Any] = {}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
-
-import jax.numpy as jnp
 
 from flambeau.compile import errors
 from flambeau.compile.devices import Devices
@@ -17,7 +14,7 @@ from flambeau.compile.guarding.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.guarding.contents import leaves_in
 from flambeau.compile.guarding.freezing import OF_MEMORY, members_of
 from flambeau.compile.guarding.guard import OutsideSnapshot
-from flambeau.compile.guarding.numbers import Numbers, may_be_input
+from flambeau.compile.guarding.numbers import TracedNumbers
 from flambeau.compile.guarding.places import Outside, Returned, name_of
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.compile.reading import interception
@@ -26,27 +23,33 @@ from flambeau.compile.reading.discovery import MANY
 from flambeau.compile.reading.members import MemberSnapshot
 from flambeau.compile.reading.reads import Reads, content_of, hooks_of
 from flambeau.compile.recomputation import Progress
-from flambeau.core.operators.number import number_of
+from flambeau.core.operators.number import Number
 from flambeau.core.support import settings, world
 from flambeau.core.support.identity import Same
 from flambeau.core.values import tensor_class
 from flambeau.core.values.before import CHANGEABLE
 from flambeau.core.values.cell import Cell
 from flambeau.core.values.tensor import Tensor
-from flambeau.core.values.trace import Trace, TracedValueError, outside
+from flambeau.core.values.trace import Trace, TracedValueError
 
 
 class WatchingTrace(Trace):
     """A trace that notes reads outside of the function, with the value of the first read."""
 
-    def __init__(self, first_sequence: int, numbers: Numbers) -> None:
+    def __init__(self, first_sequence: int, numbers: TracedNumbers) -> None:
         super().__init__(first_sequence)
-        self._numbers = numbers
-        #: The places of numbers that may become inputs, each with a Cell and the stand-in.
-        self.number_inputs: dict[Outside, tuple[Cell, weakref.ref[Any]]] = {}
-        self._inputs_at: dict[Any, Outside] = {}
-        #: The identities of the constants of the jaxpr, once it is there.
-        self.constants: set[int] = set()
+        self.numbers = numbers
+        numbers.trace = self
+        #: The places of numbers on whose values the program does not depend, once it is there.
+        self.free_numbers: list[Outside] = []
+        #: The entries of optimizers' dictionaries that the function reads, each with its value and
+        #: what compares it; and those that it sets.
+        self.offered: dict[Outside, tuple[Any, Any]] = {}
+        self._entries_set: set[Outside] = set()
+        # The places of numbers that the function sets.
+        self._numbers_set: set[Outside] = set()
+        # The places at which there are stand-ins for numbers, by their names.
+        self._numbers_at: dict[Any, Outside] = {}
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
         self.reads_outside = Reads(
@@ -184,18 +187,22 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Note the value of ``place`` before it can change; a clock or an iterator is replaced."""
-        other = self._inputs_at.get(name_of(place)) if self._inputs_at else None
+        replaced, other = self.numbers.replaced, None
+        if replaced:
+            other = self._numbers_at.get(name_of(place))
         if other is not None and other != place:
             # Another path to a number that has a stand-in.
             self.seen.take_as(place, other)
-            self.number_inputs[place] = self.number_inputs[other]
+            replaced[place] = replaced[other]
             return
         if not self.seen.add(place, self.members.found):
             return
         value = self.seen.values[place]
-        is_varying = place in self._numbers.places and not self.chance.is_over
-        if is_varying and may_be_input(value):
-            self._replace_number(place, value)
+        number = self.numbers.place_outside(place, value)
+        # What is set before it is read may have been read on another thread.
+        is_seen = not (self.chance.is_over or self.reads_outside.is_writing)
+        if number is not None and is_seen:
+            self._replace_number(place, value, number)
             return
         self._note_containers(value, place)
         if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
@@ -206,25 +213,68 @@ class WatchingTrace(Trace):
         else:
             self.chance.look_at(place, value)
 
-    def _replace_number(self, place: Outside, value: Any) -> None:
-        """Replace a number by an input of the program, until the trace ends."""
-        with outside():
-            cell = Cell(jnp.asarray(value))
-        note = functools.partial(self._numbers.read_outside.add, place)
-        stand_in = number_of(value, self.read(cell), note)
-        self.number_inputs[place] = cell, weakref.ref(stand_in)
-        self._inputs_at[name_of(place)] = place
+    def _replace_number(self, place: Outside, value: Any, number: int) -> None:
+        """Put a stand-in in the place of a number, until the trace ends."""
+        stand_in = self.numbers.number(number)
+        self.numbers.replaced[place] = number
+        self._numbers_at[name_of(place)] = place
         self.before.originals[id(stand_in)] = value
         self.chance.replace(place, value, stand_in)
 
-    def inputs_outside(self) -> list[Outside]:
-        """The places of numbers that are inputs of the program, which does not depend on them."""
-        read = self._numbers.read_outside
-        return [
-            place
-            for place, (cell, _) in self.number_inputs.items()
-            if place not in read and id(cell.array) in self.constants
-        ]
+    def offer(self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False) -> Any:
+        place = Outside(table, key)
+        value = place.get()
+        if place in self._entries_set:
+            return value
+        self.offered.setdefault(place, (value, watch))
+        number = self.numbers.place_outside(place, value)
+        if number is None:
+            return value
+        if in_place:
+            self._replace_number(place, value, number)
+            return place.get()
+        self.numbers.replaced[place] = number
+        return self.numbers.number(number)
+
+    def set_entry(self, table: Any, key: Any) -> None:
+        self.touch(table)
+        self._entries_set.add(Outside(table, key))
+
+    def sets_first(self, slot: Any) -> bool:
+        """Whether the function has set a slot before anything has read it."""
+        is_entry = slot in self._entries_set and slot not in self.offered
+        # Another thread may have read it.
+        is_entry = is_entry and not self.reads_outside.tells_stand_ins
+        return is_entry or self.reads_outside.sets_first(slot)
+
+    def restore_replaced(self) -> None:
+        """Put the values back in whose place there are stand-ins, when the traced code has run."""
+        gone = [slot for slot, stand_in in self.chance.gone() if isinstance(stand_in, Number)]
+        self._numbers_set.update([*gone, *(self._entries_set & self.numbers.replaced.keys())])
+        self.chance.restore()
+
+    def read_unchanged(self, changed: set[Any]) -> None:
+        """Note a read of each number that the function has set to what it was.
+
+        No snapshot tells such a number from one left alone, so it must be the same at each call.
+
+        Args:
+            changed: The `name_of` the slots whose values have changed.
+        """
+        for place in self._numbers_set:
+            if name_of(place) not in changed:
+                self.numbers.read(self.numbers.replaced[place])
+
+    def settle_numbers(self, constants: set[int]) -> None:
+        """Find the places of numbers on whose values the program does not depend.
+
+        Args:
+            constants: The identities of the constants of the jaxpr.
+        """
+        self.free_numbers = self.numbers.settle(constants)
+        for place in self.free_numbers:
+            if place in self.offered:
+                self.watched.pop(self.offered[place][1], None)
 
     def _note_containers(self, value: Any, place: Outside) -> None:
         """Remember the content of the containers in ``value``, which is at ``place``."""

@@ -22,12 +22,12 @@ operator of flambeau. `core/programs/first_gear.py` decides which calls come her
 from flambeau.core.interpreter import control as _control  # noqa: F401 - adds its rules
 from flambeau.core.interpreter.equation import Unknown
 from flambeau.core.interpreter.plan import FORMULAS, Plan, plan_of
-from flambeau.core.interpreter.sizes import Record, Size
+from flambeau.core.interpreter.sizes import Record, Size, sizes_of
 from flambeau.core.interpreter.surroundings import is_known, run
 from flambeau.core.interpreter.template import Template, are_equal
 from flambeau.core.interpreter.work import compiling
 
 __all__ = [
     "FORMULAS", "Plan", "Record", "Size", "Template", "Unknown", "are_equal", "compiling",
-    "is_known", "plan_of", "run",
+    "is_known", "plan_of", "run", "sizes_of",
 ]  # fmt: skip

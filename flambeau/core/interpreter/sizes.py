@@ -21,6 +21,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from flambeau.core.support.jax_core import jax_core
+from flambeau.core.support.record import Record
 
 #: The primitive that turns a `Size` into a number of a program.
 AS_NUMBER = "number_of_size"
@@ -29,88 +30,18 @@ AS_NUMBER = "number_of_size"
 _NUMBERS = (int, float, np.integer)
 
 
-class Record:
-    """A record of arithmetic with sizes, and of the answers to comparisons.
+def sizes_of(record: Record) -> list[Size]:
+    """The sizes of the example of a record."""
+    return [Size(record, place) for place in range(record.count)]
 
-    Args:
-        example: The values by which comparisons are answered.
 
-    Attributes:
-        steps: How each value after the first ones is computed: a function and the places of two
-            values, or ``None`` and a constant.
-        guards: The answers to comparisons, by a function and the places of two values.
-        is_open: Whether the trace goes on; afterwards nothing is recorded.
-    """
-
-    def __init__(self, example: Sequence[int]) -> None:
-        self.count: int = len(example)
-        self.steps: list[tuple[Any, Any, int]] = []
-        self.guards: dict[tuple[Callable[..., Any], int, int], bool] = {}
-        self.is_open: bool = True
-        self._values: list[Any] = list(example)
-        self._known: dict[Any, int] = {}
-
-    def sizes(self) -> list[Size]:
-        """The sizes of the example."""
-        return [Size(self, place) for place in range(self.count)]
-
-    def value(self, place: int) -> Any:
-        """The example's value at a place."""
-        return self._values[place]
-
-    def place_of(self, operand: Any) -> int | None:
-        """The place of an operand; ``None`` for what is no number, or belongs to another record."""
-        if isinstance(operand, Size):
-            return operand.place if operand.record is self else None
-        if not isinstance(operand, _NUMBERS):
-            return None
-        number = int(operand) if isinstance(operand, np.integer) else operand
-        return self._added((type(number), number), (None, number, 0), number)
-
-    def zero(self) -> int:
-        """The place of the number 0."""
-        return self._added((int, 0), (None, 0, 0), 0)
-
-    def computed(self, function: Callable[..., Any], left: int, right: int) -> Size:
-        """The result of a function of two values."""
-        key = (function, left, right)
-        value = function(self._values[left], self._values[right])
-        return Size(self, self._added(key, key, value))
-
-    def answer(self, function: Callable[..., Any], left: int, right: int) -> bool:
-        """The example's answer to a comparison, which becomes a guard."""
-        found = bool(function(self._values[left], self._values[right]))
-        if self.is_open:
-            self.guards[function, left, right] = found
-        return found
-
-    def _added(self, key: Any, step: tuple[Any, Any, int], value: Any) -> int:
-        place = self._known.get(key)
-        if place is None:
-            place = self._known[key] = len(self._values)
-            self._values.append(value)
-            self.steps.append(step)
-        return place
-
-    def evaluated(self, sizes: Sequence[int]) -> list[Any] | None:
-        """All values for other sizes; ``None`` if a comparison has another answer for them."""
-        values = list(sizes)
-        try:
-            for function, left, right in self.steps:
-                values.append(left if function is None else function(values[left], values[right]))
-            for (function, left, right), answer in self.guards.items():
-                if bool(function(values[left], values[right])) is not answer:
-                    return None
-        except (ArithmeticError, ValueError):
-            return None
-        return values
-
-    def __getstate__(self) -> Any:
-        return self.count, self.steps, self.guards, self._values
-
-    def __setstate__(self, state: Any) -> None:
-        self.count, self.steps, self.guards, self._values = state
-        self.is_open, self._known = False, {}
+def _place_of(operand: Any, record: Record) -> int | None:
+    """The place of an operand; ``None`` for what is no number, or belongs to another record."""
+    if isinstance(operand, Size):
+        return operand.place if operand.record is record else None
+    if not isinstance(operand, _NUMBERS):
+        return None
+    return record.constant(int(operand) if isinstance(operand, np.integer) else operand)
 
 
 def _binary(function: Callable[..., Any], swapped: bool = False) -> Callable[..., Any]:
@@ -118,15 +49,15 @@ def _binary(function: Callable[..., Any], swapped: bool = False) -> Callable[...
 
     def compute(self: Size, other: Any) -> Any:
         record = self.record
-        place = record.place_of(other)
+        place = _place_of(other, record)
         if place is None:
             return NotImplemented
         left, right = (place, self.place) if swapped else (self.place, place)
-        if function is operator.pow and record.answer(operator.lt, right, record.zero()):
+        if function is operator.pow and record.answer(operator.lt, right, record.constant(0)):
             raise TypeError("a size to a negative power")
-        if function in _DIVISIONS and record.answer(operator.eq, right, record.zero()):
+        if function in _DIVISIONS and record.answer(operator.eq, right, record.constant(0)):
             raise ZeroDivisionError("division by a size of zero")
-        return record.computed(function, left, right)
+        return Size(record, record.computed(function, left, right))
 
     return compute
 
@@ -146,7 +77,7 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
     def compare(self: Size, other: Any) -> Any:
         if other is self:
             return function(0, 0)
-        place = self.record.place_of(other) if self.record.is_open else None
+        place = _place_of(other, self.record) if self.record.is_open else None
         if place is None:
             return NotImplemented
         return self.record.answer(function, self.place, place)
@@ -191,10 +122,10 @@ class Size:
     max, rmax = _binary(builtins.max), _binary(builtins.max, swapped=True)
 
     def __floor__(self) -> Any:
-        return self.record.computed(_floor, self.place, self.place)
+        return Size(self.record, self.record.computed(_floor, self.place, self.place))
 
     def __ceil__(self) -> Any:
-        return self.record.computed(_ceil, self.place, self.place)
+        return Size(self.record, self.record.computed(_ceil, self.place, self.place))
 
     def __hash__(self) -> int:
         # Equal for all sizes of a record, so that a set compares them.
@@ -223,7 +154,7 @@ class Size:
 
     def dimension_as_value(self) -> Any:
         """The size as a number of the program that is traced."""
-        kind = type(self.record.value(self.place))
+        kind = type(self.record.values[self.place])
         if not self.record.is_open:
             raise TypeError("a size of a trace that has ended")
         return _as_number().bind(size=self, kind=kind)

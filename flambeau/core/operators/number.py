@@ -1,41 +1,64 @@
 """Python numbers that a trace takes as arguments, or finds outside.
 
-A `Number` that is only given to operators is an input of the program, so one program serves all
-values. Any other use reads the value, and the program holds for that value only.
+A `Number` that is only computed with and given to operators is an input of the program, so one
+program serves all values: the arithmetic is repeated in Python at each call. Any other use reads
+the value, and the program holds for that value only.
 """
 
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from flambeau.core.values.tensor import Tensor
 
 __all__: list[str] = []
 
-#: The classes of numbers that `number_of` stands in for, each with the class of its stand-ins.
+#: The classes of numbers that a `Number` passes for, each with the class of these.
 KINDS: dict[type, type[Number]] = {}
 
-_BINARY = {
-    name: getattr(operator, f"{name}_" if name in ("and", "or") else name)
-    for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or",
-        "xor", "lt", "le", "gt", "ge", "eq", "ne",
-    )
-}  # fmt: skip
-_BINARY["divmod"] = divmod
-_COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
-# Arithmetic of floats that XLA does as Python does.
-_FOLLOWED = {"add", "sub", "mul", "neg"}
+_ARITHMETIC = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_",
+    "xor",
+)  # fmt: skip
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _UNARY: dict[str, Callable[..., Any]] = {
     "neg": operator.neg, "pos": operator.pos, "abs": abs, "invert": operator.invert,
-    "int": int, "float": float, "complex": complex, "index": operator.index, "bool": bool,
-    "hash": hash, "repr": repr, "str": str, "format": format, "round": round,
-    "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "bytes": bytes,
+    "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "round": round,
 }  # fmt: skip
+#: The functions of `math` that take numbers and give numbers; see `followed`.
+MATH: tuple[Callable[..., Any], ...] = (
+    math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.copysign,
+    math.cos, math.cosh, math.degrees, math.erf, math.erfc, math.exp, math.expm1, math.fabs,
+    math.floor, math.ceil, math.trunc, math.fmod, math.hypot, math.log, math.log10, math.log1p,
+    math.log2, math.pow, math.radians, math.sin, math.sinh, math.sqrt, math.tan, math.tanh,
+)  # fmt: skip
+# What Python gets from these must be its own number, text or the like.
+_READING: dict[str, Callable[..., Any]] = {
+    "int": int, "float": float, "complex": complex, "index": operator.index, "hash": hash,
+    "repr": repr, "str": str, "format": format, "bytes": bytes,
+}  # fmt: skip
+
+
+class Arithmetic(Protocol):
+    """The arithmetic with the numbers of one trace. Each of its values has a place."""
+
+    def read(self, place: int) -> None:
+        """Note that Python reads a value."""
+
+    def array(self, place: int) -> Any:
+        """A value as an input of the program."""
+
+    def computed(self, function: Callable[..., Any], left: Any, right: Any) -> Any:
+        """The result of a function of two numbers, a `Number` if it is one."""
+
+    def answer(self, function: Callable[..., Any], left: Any, right: Any) -> bool:
+        """The answer to a comparison of two numbers, which holds for each call of the program."""
+        ...
 
 
 class Number:
@@ -43,26 +66,26 @@ class Number:
 
     Args:
         value: The value in the traced call.
-        array: The input of the program.
-        note: Called when the value is read.
+        arithmetic: What it is part of.
+        place: Its place there.
     """
 
-    __slots__ = ("__weakref__", "_array", "_note", "_value")
+    __slots__ = ("__weakref__", "_arithmetic", "_place", "_value")
 
     # NumPy leaves operators with its arrays to this class.
     __array_ufunc__ = None
 
-    def __init__(self, value: Any, array: Any, note: Callable[[], None]) -> None:
-        self._value, self._array, self._note = value, array, note
+    def __init__(self, value: Any, arithmetic: Arithmetic, place: int) -> None:
+        self._value, self._arithmetic, self._place = value, arithmetic, place
 
     def read(self) -> Any:
         """The value, on which the program then depends."""
-        self._note()
+        self._arithmetic.read(self._place)
         return self._value
 
     def _read(self) -> Any:
         """The array, as `Tensor._read` returns it."""
-        return self._array
+        return self._arithmetic.array(self._place)
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -70,8 +93,17 @@ class Number:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._value, name)
-        self._note()
+        self.read()
         return found
+
+    def __bool__(self) -> bool:
+        return self._arithmetic.answer(operator.ne, self, 0)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
     def __array__(self, *args: Any, **options: Any) -> Any:
         import numpy as np
@@ -87,65 +119,88 @@ def plain(value: Any) -> Any:
     return value.read() if isinstance(value, Number) else value
 
 
-def number_of(value: Any, array: Any, note: Callable[[], None]) -> Number:
+def number_of(value: Any, arithmetic: Arithmetic, place: int) -> Number:
     """The stand-in for ``value``, an ``int`` or a ``float``; arguments as for `Number`."""
-    return KINDS[type(value)](value, array, note)
+    return KINDS[type(value)](value, arithmetic, place)
 
 
-def _binary(name: str, function: Callable[..., Any], is_swapped: bool) -> Callable[..., Any]:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Number) or type(value) in KINDS
+
+
+def _binary(function: Callable[..., Any], is_swapped: bool = False) -> Callable[..., Any]:
     def compute(self: Number, other: Any, *modulus: Any) -> Any:
         if isinstance(other, Tensor) or hasattr(type(other), "__torch_function__"):
             return NotImplemented
-        if name in _FOLLOWED and (isinstance(self, float) or isinstance(other, float)):
-            followed = _followed(function, (other, self) if is_swapped else (self, other))
-            if followed is not None:
-                return followed
-        value, other = self.read(), plain(other)
-        if modulus:
-            return pow(value, other, *map(plain, modulus))
-        return function(other, value) if is_swapped else function(value, other)
+        operands = (other, self) if is_swapped else (self, other)
+        if not modulus and _is_number(other):
+            return self._arithmetic.computed(function, *operands)
+        values = map(plain, operands)
+        return pow(*values, *map(plain, modulus)) if modulus else function(*values)
 
     return compute
 
 
-def _followed(function: Callable[..., Any], operands: tuple[Any, ...]) -> Number | None:
-    """The result of float arithmetic, as another input of the program's operators."""
-    numbers = [each for each in operands if isinstance(each, Number)]
-    values = [each._value if isinstance(each, Number) else each for each in operands]
-    if not all(type(each) in KINDS for each in values):
-        return None
-    arrays = [each._array if isinstance(each, Number) else float(each) for each in operands]
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(self: Number, other: Any) -> Any:
+        if isinstance(other, Tensor) or hasattr(type(other), "__torch_function__"):
+            return NotImplemented
+        if _is_number(other):
+            return self._arithmetic.answer(function, self, other)
+        return function(self.read(), other)
 
-    def note() -> None:
-        for each in numbers:
-            each._note()
-
-    return number_of(function(*values), function(*arrays), note)
+    return compare
 
 
-def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+@functools.cache
+def _of_two(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one number, as one that takes a second one and leaves it out."""
+
+    def of_two(value: Any, _: Any) -> Any:
+        return function(value)
+
+    of_two.__name__ = function.__name__
+    return of_two
+
+
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    of_two = _of_two(function)
+
     def compute(self: Number, *args: Any) -> Any:
-        if name in _FOLLOWED and isinstance(self, float):
-            followed = _followed(function, (self,))
-            if followed is not None:
-                return followed
-        return function(self.read(), *map(plain, args))
+        if not args:
+            return self._arithmetic.computed(of_two, self, self)
+        if len(args) == 1 and _is_number(args[0]):
+            return self._arithmetic.computed(function, self, args[0])
+        return function(self.read(), *args)
 
     return compute
+
+
+def followed(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The result of a function of one or two numbers, followed if one is a `Number`."""
+    number = next((each for each in args if isinstance(each, Number)), None)
+    if number is None or len(args) > 2 or not all(map(_is_number, args)):
+        return function(*map(plain, args))
+    of_two = function if len(args) == 2 else _of_two(function)
+    return number._arithmetic.computed(of_two, args[0], args[-1])
+
+
+def _reading(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *args: function(self.read(), *map(plain, args))
 
 
 def _stand_in_for(kind: type) -> type[Number]:
     """The class of stand-ins that have the special methods of ``kind``."""
     members: dict[str, Any] = {"__slots__": ()}
-    for name, function in _BINARY.items():
-        for prefix in ("", "r"):
-            full = f"__{prefix}{name}__"
-            if hasattr(kind, full) and not (prefix and name in _COMPARISONS):
-                members[full] = _binary(name, function, bool(prefix))
-    for name, function in _UNARY.items():
-        if hasattr(kind, f"__{name}__"):
-            members[f"__{name}__"] = _unary(name, function)
-    return builtins.type(f"{kind.__name__}_argument", (Number,), members)
+    for name in _ARITHMETIC:
+        function, name = getattr(operator, name), name.strip("_")
+        members[f"__{name}__"] = _binary(function)
+        members[f"__r{name}__"] = _binary(function, is_swapped=True)
+    members |= {f"__{name}__": _comparison(getattr(operator, name)) for name in _COMPARISONS}
+    members |= {f"__{name}__": _unary(function) for name, function in _UNARY.items()}
+    members |= {f"__{name}__": _reading(function) for name, function in _READING.items()}
+    members = {name: each for name, each in members.items() if hasattr(kind, name)}
+    return builtins.type(f"{kind.__name__}_argument", (Number,), {"__slots__": ()} | members)
 
 
 KINDS.update({kind: _stand_in_for(kind) for kind in (int, float)})

@@ -304,7 +304,7 @@ def _opened(
     """The template for a pattern, by the example of ``sizes``; see `Family.open`."""
     record = interpreter.Record([sizes[i] for i in pattern.places])
     left_open: list[Any] = [*sizes]
-    for i, size in zip(pattern.places, record.sizes(), strict=True):
+    for i, size in zip(pattern.places, interpreter.sizes_of(record), strict=True):
         left_open[i] = size
     for i, j in pattern.equal:
         left_open[i] = left_open[j]

@@ -343,6 +343,20 @@ class Trace(Block):
         self.watched[id(owner), name] = (owner, snapshot, snapshot())
         return True
 
+    def offer(self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False) -> Any:
+        """The entry of a dictionary that the function reads; a number may be an input.
+
+        Args:
+            table: The dictionary.
+            key: The key of the entry.
+            watch: The owner's id and the name of the watched part that compares the entry.
+            in_place: Whether the input stands in the dictionary itself until the trace ends.
+        """
+        return dict.get(table, key)
+
+    def set_entry(self, table: Any, key: Any) -> None:
+        """Note that the function is about to set an entry that was offered."""
+
     def note_setting(self, read: Callable[[], Any]) -> None:
         """Note that the function reads a setting of the process, which ``read`` returns."""
 
