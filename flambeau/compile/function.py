@@ -413,8 +413,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     the gradient mode, and the globals, attributes and hooks that it reads. In another situation
     another program runs, or the function is traced again, so the result is always the eager one.
     Parameters, buffers, gradients and optimizer state are read and written in place, and attributes
-    that the function sets to tensors are set at each call. A call that changes other Python state,
-    such as a counter, a list or a dictionary, draws random numbers of Python or NumPy, reads a
+    that the function sets to tensors, or counts in, are set at each call. A call that changes other
+    Python state, such as a list or a dictionary, draws random numbers of Python or NumPy, reads a
     clock or an iterator, or needs a tensor's value in Python cannot become a program: it runs
     eagerly, with one warning that names the line or what changes, and is fused where it repeats;
     see `compiler.gears`.
