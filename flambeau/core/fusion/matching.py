@@ -28,32 +28,28 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
         return None
     outside = segment.outside
     new: list[Any] = []
-    i = 0
-    for each in arguments:
-        source = sources[i]
+    expected = zip(arguments, sources, step.forms, step.placements, strict=True)
+    for each, source, form, placement in expected:
         kind = type(each)
         if kind is Deferred:
             if each.segment is segment:
                 if each.index != source:
                     return None
-                i += 1
                 continue
             each = each.computed()
             kind = ArrayImpl
         if source >= 0:
             return None
-        form = step.forms[i]
         if form is None:
             place = ~source
             if (outside[place] if place < len(outside) else new[place - len(outside)]) is not each:
                 return None
-            i += 1
             continue
         if kind is ArrayImpl:
             aval = each.aval
             if aval is not form and form_of(aval) is not form:
                 return None
-            if devices.others_in_use and (each.sharding, each.committed) != step.placements[i]:
+            if devices.others_in_use and (each.sharding, each.committed) != placement:
                 return None
         elif kind is not form:
             if isinstance(each, np.ndarray):
@@ -63,7 +59,6 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
             elif not isinstance(each, np.generic) or (kind, each.dtype) != form:
                 return None
         new.append(each)
-        i += 1
     return new
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from jax.core import eval_jaxpr
 
 from flambeau.core.programs import ending
 from flambeau.core.programs.absent import without_elements
@@ -201,8 +203,14 @@ class Program:
         outputs = (*first, *sorted(point.kept.difference(first)))
         self.places: dict[int, int] = {index: place for place, index in enumerate(outputs)}
         self.donated: tuple[int, ...] = _donated(point.step)
-        self._others = tuple([i for i in range(len(outside)) if i not in self.donated])
-        places = (*self.donated, *self._others)
+        results = [each for p in path for each in p.results]
+        # JAX takes longer to pass a number than to compute with it, so they are passed together.
+        kinds = () if any(results[i].aval.weak_type for i in outputs) else _TOGETHER
+        found = {kind: [i for i, e in enumerate(outside) if type(e) is kind] for kind in kinds}
+        self._numbers = {kind: tuple(places) for kind, places in found.items() if places}
+        known = {*self.donated}.union(*self._numbers.values())
+        self._others = tuple([i for i in range(len(outside)) if i not in known])
+        places = (self.donated, self._others, *self._numbers.values())
         self.function: Callable[..., Any] = compiled(
             functools.partial(_computed, steps, outputs, places), "fused", donate=(0,), at_once=True
         )
@@ -224,9 +232,16 @@ class Program:
         except Exception:  # noqa: BLE001 - there may be too little memory to compile it.
             self._has_failed = True
 
-    def arguments(self, outside: list[Any]) -> tuple[list[Any], list[Any]]:
+    def arguments(self, outside: list[Any]) -> tuple[Any, ...]:
         """The arguments of `function`."""
-        return [outside[i] for i in self.donated], [outside[i] for i in self._others]
+        return (
+            [outside[i] for i in self.donated],
+            [outside[i] for i in self._others],
+            *[
+                np.array([outside[i] for i in places], _TOGETHER[kind])
+                for kind, places in self._numbers.items()
+            ],
+        )
 
     def is_ready(self) -> bool:
         """Whether `function` is compiled, after waiting for that; it may have failed."""
@@ -251,11 +266,39 @@ def _donated(step: Step) -> tuple[int, ...]:
     return tuple([~each for each in sources if each < 0])
 
 
+# The types of numbers that are passed together, and those of the arrays that hold them.
+_TOGETHER = {float: np.float64, int: np.int64}
+
+
 def _computed(
-    steps: Any, outputs: tuple[int, ...], places: tuple[int, ...], donated: Any, others: Any
+    steps: Any, outputs: Any, places: Any, donated: Any, others: Any, *packed: Any
 ) -> tuple[Any, ...]:
-    """The results ``outputs`` of a sequence of calls."""
-    outside = dict(zip(places, (*donated, *others), strict=True))
+    """The results ``outputs`` of a sequence of calls.
+
+    Args:
+        steps: The calls.
+        outputs: The numbers of the results.
+        places: For each of the other arguments the places of its members among those from outside.
+        donated: Arrays that may be overwritten.
+        others: Other arrays and numbers.
+        packed: Numbers, an array for those of each type.
+    """
+    known = dict(zip((*places[0], *places[1]), (*donated, *others), strict=True))
+    numbers = [each for array in packed for each in array]
+    names = [i for group in places[2:] for i in group]
+
+    def compute(*numbers: Any) -> tuple[Any, ...]:
+        return _in_turn(steps, outputs, known | dict(zip(names, numbers, strict=True)))
+
+    if not numbers:
+        return compute()
+    # They are computed with as if each had been passed by itself.
+    avals = [jax.ShapeDtypeStruct((), each.dtype, weak_type=True) for each in numbers]
+    jaxpr = jax.make_jaxpr(compute)(*avals)
+    return tuple(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *numbers))
+
+
+def _in_turn(steps: Any, outputs: Any, outside: dict[int, Any]) -> tuple[Any, ...]:
     values: list[Any] = []
     for function, sources, tree in steps:
         ending.check()

@@ -46,12 +46,13 @@ FAILURES = (
 _OPERATOR_PACKAGES = ("flambeau", "jax", "jaxlib", "numpy", "opt_einsum")
 
 
-def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
+def run(kernel: Kernel, inputs: tuple[Any, ...], bare: bool = False) -> Any:
     """Compute ``kernel`` on tensors and numbers, recording it where a gradient is wanted.
 
     Args:
         kernel: The kernel.
         inputs: Tensors, Python numbers or ``None``, as the kernel's function takes them.
+        bare: Whether an array may be returned in place of a Tensor that takes no gradient.
 
     Returns:
         A Tensor, or a tuple of them.
@@ -91,7 +92,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     if recorded:
         return _record(kernel, inputs, arrays, results)
     if type(results) is not tuple and kernel.returns is None and not modes.inference:
-        return handle_on(Cell(results), Tensor)
+        return results if bare else handle_on(Cell(results), Tensor)
     return _wrap_all(kernel, results)
 
 

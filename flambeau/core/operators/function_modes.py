@@ -83,10 +83,10 @@ class TorchFunctionMode:
         return cls(*args, **kwargs)
 
 
-def _asking_run(kernel: Any, inputs: tuple[Any, ...]) -> Any:
+def _asking_run(kernel: Any, inputs: tuple[Any, ...], bare: bool = False) -> Any:
     if modes.functions:
         raise OverrideNeeded
-    return kept_names.get("run", dispatch.run)(kernel, inputs)
+    return kept_names.get("run", dispatch.run)(kernel, inputs, bare)
 
 
 def _asking_any_overrides(arguments: Any) -> bool:

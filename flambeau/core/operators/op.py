@@ -40,7 +40,7 @@ from flambeau.core.operators.overrides import (
     has_torch_function,
 )
 from flambeau.core.operators.python_operators import attach
-from flambeau.core.operators.writing import put, put_out
+from flambeau.core.operators.writing import put, put_array, put_out
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support import errors
 from flambeau.core.support.generations import Generations
@@ -132,6 +132,9 @@ class Op:
         ]
         # Floats and ints that compare equal are different programs.
         self.typed: bool = any(each.counts_type for i in self.static for each in kinds[i])
+        # The positions of keyword arguments, and the defaults after the positional ones, by the
+        # number of these and the names of those.
+        self._bound: dict[tuple[Any, ...], tuple[list[int], list[Any]]] = {}
         # The position of the first static argument, if all others come first and are single.
         leading = self.dynamic == list(range(len(self.dynamic))) and not self.sequences
         self.split: int | None = len(self.dynamic) if leading else None
@@ -143,8 +146,8 @@ class Op:
     def _takes_number(self, position: int, kinds: tuple[Kind, ...]) -> bool:
         return kinds != (TENSOR,) and (kinds != (ARRAY,) or position >= self.required)
 
-    def __call__(self, args: tuple[Any, ...]) -> Any:
-        """Run on arguments in the order of the declaration, all of them given."""
+    def __call__(self, args: tuple[Any, ...], bare: bool = False) -> Any:
+        """Run on arguments in the order of the declaration, all of them given; see `run`."""
         split = self.split
         if split is not None:
             inputs, static = args[:split], args[split:]
@@ -157,7 +160,7 @@ class Op:
             kernel = self.kernels[(static, tuple(map(type, static))) if self.typed else static]
         except (KeyError, TypeError):
             kernel = self.kernel(static)
-        return run(kernel, inputs)
+        return run(kernel, inputs, bare)
 
     def kernel(self, static: tuple[Any, ...], lengths: tuple[int, ...] = ()) -> Kernel:
         """The kernel with these static arguments bound."""
@@ -267,6 +270,13 @@ class Op:
             TypeError: One is missing, unknown or given twice, or there are too many.
         """
         given = len(args)
+        known = self._bound.get((given, *kwargs))
+        if known is not None:
+            positions, rest = known
+            values = [*args, *rest]
+            for position, value in zip(positions, kwargs.values(), strict=True):
+                values[position] = value
+            return tuple(values)
         if given > self.positional:
             older = in_present_order(self.name, args)
             if older is not None:
@@ -274,16 +284,17 @@ class Op:
             raise TypeError(
                 f"{self.name}() takes {self.positional} positional arguments, got {given}"
             )
-        values = [*args, *[_MISSING] * max(0, self.required - given)]
-        values += self.defaults[len(values) - self.required :]
-        for name, value in kwargs.items():
-            position = self._position_of(name)
+        rest = [*[_MISSING] * max(0, self.required - given)]
+        rest += self.defaults[given + len(rest) - self.required :]
+        values, positions = [*args, *rest], [*map(self._position_of, kwargs)]
+        for name, position in zip(kwargs, positions, strict=True):
             if position < given:
                 raise TypeError(f"{self.name}() got the argument '{name}' twice")
-            values[position] = value
+            values[position] = kwargs[name]
         for name, value in zip(self.names, values, strict=True):
             if value is _MISSING:
                 raise TypeError(f"{self.name}() needs the argument '{name}'")
+        self._bound[given, *kwargs] = positions, rest
         return tuple(values)
 
     def _position_of(self, name: str) -> int:
@@ -414,8 +425,18 @@ def make_face(declared: Op) -> Any:
             return handle_torch_function(declared.face, values, *args, **given)
         return result if out is None else put_out(out, result, declared.name, args)
 
+    def bare(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`face`, which may give an array in place of a Tensor that takes no gradient."""
+        given = len(args)
+        if kwargs or given < required or given > positional:
+            args = declared.bind(args, kwargs)
+        elif given != all_positional:
+            args += defaults[given - total :]
+        return call(args, True)
+
     functools.update_wrapper(face, declared.function)
     face.__name__ = declared.name
+    face.bare = bare  # type: ignore[attr-defined]
     face.op = declared  # type: ignore[attr-defined]
     declared.face = face
     return face
@@ -424,13 +445,19 @@ def make_face(declared: Op) -> Any:
 def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The operator that overwrites its first argument with the result of ``face``."""
     in_place_name = f"{name}_"
+    # Functions that are composed of operators have none.
+    bare = getattr(face, "bare", None)
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         values = (self, *args, *kwargs.values())
         if any_overrides(values):
             return handle_torch_function(in_place, flattened(values), self, *args, **kwargs)
         try:
-            return put(self, face(self, *args, **kwargs), in_place_name)
+            if bare is None:
+                return put(self, face(self, *args, **kwargs), in_place_name)
+            value = bare((self, *args), kwargs)
+            write = put if isinstance(value, Tensor) else put_array
+            return write(self, value, in_place_name)
         except Exception as error:
             trim(error)
             raise

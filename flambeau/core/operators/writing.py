@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.core.devices import meshes
 from flambeau.core.kernels.casting import warn_of_lost_part
 from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.kernels.promotion import can_cast
 from flambeau.core.operators.dispatch import run, run_with_constants
 from flambeau.core.operators.viewing import camel, forbidden_write, leaf_error
 from flambeau.core.programs import finishing
+from flambeau.core.programs.deferred import ARRAYS
 from flambeau.core.support.dtype import FLOATING, INTEGER
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
@@ -46,6 +48,11 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
     """
     if modes.dual is not None:
         return forward.written(put, target, value, name)
+    if value._view is None and not value._requires_grad:
+        array = value._cell.array
+        if type(array) in ARRAYS and _is_simple(target, array):
+            target._cell.write(array)
+            return target
     check_fit(target, value, name)
     if value.dtype is not target.dtype:
         value = value.to(target.dtype)
@@ -57,6 +64,29 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
         raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
     target._store(value._read())
     return target
+
+
+def put_array(target: Tensor, array: Any, name: str) -> Tensor:
+    """`put` for an array of any kind in ``ARRAYS`` that takes no gradient."""
+    if not _is_simple(target, array):
+        return put(target, Tensor._wrap(array), name)
+    target._cell.write(array)
+    return target
+
+
+def _is_simple(target: Tensor, array: Any) -> bool:
+    """Whether an array that takes no gradient just replaces the one of a tensor, as mostly."""
+    old = target._cell.array
+    if target._view is not None or type(old) not in ARRAYS:
+        return False
+    before, now = old.aval, array.aval
+    return (
+        (before is now or (before.shape == now.shape and before.dtype == now.dtype))
+        and modes.inside is None
+        and not (target._requires_grad and modes.grad_enabled)
+        and not target._inference
+        and not meshes.in_use
+    )
 
 
 def store_all(targets: Sequence[Tensor], arrays: Sequence[Any]) -> None:

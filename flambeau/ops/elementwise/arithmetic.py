@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -383,7 +384,23 @@ def interpolated(start: Any, end: Any, weight: Any) -> Any:
 
 # Operators and second names
 
+
+def _bare(plain: Any, scaled: Any, whole: Any) -> Callable[..., Any]:
+    """The ``bare`` of a sum or a difference; see `make_in_place`."""
+
+    def bare(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 2 or (kwargs and [*kwargs] != ["alpha"]):
+            return whole(*args, **kwargs)
+        alpha = kwargs.get("alpha", 1)
+        if _is_one(alpha):
+            return plain.bare(args, {})
+        return scaled.bare((*args, alpha), {})
+
+    return bare
+
+
 _add.op.face, _sub.op.face = add, sub
+add.bare, sub.bare = _bare(_add, add_scaled, add), _bare(_sub, sub_scaled, sub)
 for _whole in (add, sub):
     _in_place = make_in_place(_whole, _whole.__name__)
     setattr(Tensor, _in_place.__name__, _in_place)
