@@ -76,7 +76,8 @@ def matched(segment: Segment, point: Point, arguments: tuple[Any, ...]) -> Any:
     found = fresh(segment, point, arguments)
     if found is None:
         return None
-    outside.extend(found)
+    if found:
+        outside.extend(found)
     number = before.count
     structure = point.structure
     if structure is None:
@@ -86,12 +87,10 @@ def matched(segment: Segment, point: Point, arguments: tuple[Any, ...]) -> Any:
         waiting.append(result)
         segment.point = point
         return result
-    results = []
     for facts in point.results:
         result = _new(Deferred)
         result.facts, result.aval, result.index, result.segment = facts, facts.aval, number, segment
         number += 1
-        results.append(result)
-    waiting.extend(results)
+        waiting.append(result)
     segment.point = point
-    return structured(structure, results)
+    return structured(structure, waiting[before.count :])
