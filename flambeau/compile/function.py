@@ -40,6 +40,8 @@ from flambeau.core.tape import checks
 MOST_PROGRAMS = 128
 # Keep the knowledge of at most this many kinds of calls.
 MOST_KINDS = 1024
+# Remember at most this many places of numbers that have changed.
+MOST_VARYING = 16_384
 # At most this many calls in a row may run eagerly to create state that later calls use.
 EAGER_CALLS = 2
 # Give up after this many traces that need the value of a tensor. The first trace has no answers,
@@ -234,7 +236,7 @@ class CompiledFunction:
         """A new program, first in its list; ``None`` if the call runs eagerly."""
         origin, structure = self._origin(kind, key, leaves), key[0]
         if self.dynamic and kind.programs:
-            self._varying |= kind.programs[0].guard.changed_numbers()
+            self._vary(kind.programs[0].guard.changed_numbers())
         numbers = numbers._replace(places=frozenset(self._varying - self._fixed_outside))
         program = self._compiled(kind, leaves, structure, numbers)
         self._fixed_outside |= numbers.read_outside
@@ -254,6 +256,14 @@ class CompiledFunction:
             self._warn_if_many(kind, origin)
             self._drop_oldest()
         return program
+
+    def _vary(self, places: set[Outside]) -> None:
+        """Note the places of numbers that have changed."""
+        if len(self._varying) > MOST_VARYING:
+            # They may belong to objects that are gone.
+            self._varying.clear()
+            self._fixed_outside.clear()
+        self._varying |= places
 
     def _run(self, program: Program, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
         is_quick = not kwargs and not program.is_guess
@@ -314,7 +324,7 @@ class CompiledFunction:
             counted = {*error.slots} - self._varying if isinstance(error, CountingError) else ()
             if self.dynamic and counted:
                 # Once more, with the numbers that it changes as inputs.
-                self._varying |= counted
+                self._vary(counted)
                 numbers = numbers._replace(
                     places=numbers.places | counted, counted=frozenset(counted)
                 )

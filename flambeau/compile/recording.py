@@ -15,6 +15,7 @@ from flambeau.compile.guarding import arguments, sharing
 from flambeau.compile.guarding.contents import is_empty, leaves_in
 from flambeau.compile.guarding.numbers import Numbers, TracedNumbers, have_changed
 from flambeau.compile.guarding.places import Announced, Outside, Returned, Variable, name_of
+from flambeau.compile.guarding.structure import consists_of_attributes
 from flambeau.compile.guarding.where import (
     Argument,
     Created,
@@ -161,7 +162,7 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
-        if self.trace.numbers.stand_ins and self.trace.reads_outside.tells_stand_ins:
+        if self.trace.numbers.may_matter() and self.trace.reads_outside.tells_stand_ins:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())
@@ -219,8 +220,10 @@ class Recording(Results):
 
     def _collect_kept(self, returned: Any, stand_ins: list[Any]) -> None:
         """Write the Python code that creates the values which the function stores and returns."""
-        knows = self.trace.reads_outside.knows
-        self.keeping = Keeping(self.keep, knows, stand_ins, self.trace.numbers, self.page)
+        reads = self.trace.reads_outside
+        self.keeping = Keeping(
+            self.keep, reads.knows, not reads.left_out, stand_ins, self.trace.numbers, self.page
+        )
         for slot, value, before in self.assigned:
             self.keeping.store(slot, value, before)
         for slot, value in (*self.trace.facts.new_attributes(), *self._sparse_gradients()):
@@ -438,9 +441,14 @@ class Recording(Results):
         is_followed = self.trace.numbers.follows(slot, value)
         if not (is_followed or self.trace.sets_first(slot)):
             # The old value decides what the function does, so each call must look it up.
-            holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
+            leaves = leaves_in(value)
+            holds_tensors = any(isinstance(each, Tensor) for each in leaves)
             is_known = holds_tensors or is_empty(value) or self._reaches_trace(value)
-            if isinstance(value, Number) or isinstance(before, CHANGEABLE) or not is_known:
+            # Tensors are looked up in tuples only.
+            knows = self.trace.reads_outside.knows
+            is_object = any(consists_of_attributes(each) and not knows(each) for each in leaves)
+            is_other = isinstance(value, Number) or is_object or isinstance(before, CHANGEABLE)
+            if is_other or not is_known:
                 return False
             self.slot_before.append((slot, before))
         if self.trace.announces(slot):

@@ -332,6 +332,26 @@ def near(found, expected):
     )
 
 
+def test_functions_of_math_are_themselves():
+    held = types.SimpleNamespace(n=1, function=math.sqrt, names={math.sqrt: 2.0, math.exp: 3.0})
+
+    def by_key(x):
+        held.n += 1
+        return x * held.names[math.sqrt] * held.function(held.n)
+
+    def by_identity(x):
+        held.n += 1
+        return x * (2.0 if held.function is math.sqrt else 3.0) * held.function(held.n)
+
+    for function in (by_key, by_identity):
+        held.n, compiled = 1, flambeau.compile(function)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CompileWarning)
+            found = [compiled(X)[1].item() for _ in range(5)]
+        assert found == pytest.approx([2 * math.sqrt(n) for n in range(2, 7)])
+        assert held.function is math.sqrt
+
+
 def test_what_reads_the_count_runs_eagerly():
     held = types.SimpleNamespace(n=0)
 

@@ -491,3 +491,29 @@ def test_threads_that_trace_at_once_leave_classes_alone():
     assert all(flambeau.equal(each, X * 2) for each in results)
     assert len(results) == 4
     assert "__getattribute__" not in vars(Box)
+
+
+class Wrapping(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) * 2
+
+
+def test_a_module_that_the_function_makes_may_hold_others():
+    net = nn.Linear(2, 2)
+    net.weight.data.fill_(1.0)
+    net.bias.data.fill_(0.0)
+
+    @flambeau.compile(fullgraph=True)
+    def step(x):
+        return Wrapping(nn.Sequential(Wrapping(net), nn.Identity()))(x)
+
+    x = flambeau.ones(1, 2)
+    for _ in range(2):
+        assert step(x).tolist() == [[8.0, 8.0]]
+    net.register_forward_hook(lambda module, args, result: result + 1)
+    assert step(x).tolist() == [[12.0, 12.0]]
+    assert step.program_count == 2

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STEPS = 4
 TIMED = 7
 # The settled step comes after so many, or after so many seconds of them.
-SETTLED, SECONDS = 300, 30
+SETTLED, SECONDS = 1000, 30
 # Minutes that the first compiled step may take: PyTorch compiles some networks for longer.
 PATIENCE = 6
 OVER = f"over {PATIENCE} min"

@@ -33,6 +33,9 @@ _SYMBOLS = {
     operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
 }  # fmt: skip
 
+# After so many steps of arithmetic the values are read.
+_LONGEST = 100_000
+
 # More numbers than this are compared by their values: each would be an input of the program.
 _MOST_NUMBERS = 32
 
@@ -230,6 +233,27 @@ class TracedNumbers:
         # The places that calls set whatever was there.
         self._followed: list[Outside] = []
         self._bases: list[frozenset[int]] = [frozenset((i,)) for i in range(record.count)]
+        # The places outside at which there are stand-ins, and those of `Numbers.counted`, by name.
+        self._standing: dict[Any, Outside] = {}
+        self._counted = {*map(name_of, numbers.counted)}
+
+    def may_matter(self) -> bool:
+        """Whether any number may be an input."""
+        return bool(self.values.sources)
+
+    def replace(self, place: Outside, number: int) -> None:
+        """Note that there is a stand-in at a place outside.
+
+        Args:
+            place: The place outside.
+            number: The place of the value.
+        """
+        self.replaced[place] = number
+        self._standing[name_of(place)] = place
+
+    def standing_at(self, place: Any) -> Outside | None:
+        """The place, perhaps by another path, if there is a stand-in."""
+        return self._standing.get(name_of(place)) if self._standing else None
 
     def number(self, place: int) -> Number:
         """The stand-in for the value at a place."""
@@ -248,12 +272,10 @@ class TracedNumbers:
         A number that the function was just seen to change must follow from others: one that it has
         set to a constant may stay that, and needs no program more.
         """
-        name = name_of(slot)
-        place = next((each for each in self.replaced if name_of(each) == name), None)
+        place = self.standing_at(slot)
         if place is None or self._is_read(place):
             return False
-        is_counted = any(name_of(each) == name for each in self._numbers.counted)
-        if is_counted and not isinstance(value, Number):
+        if name_of(slot) in self._counted and not isinstance(value, Number):
             return False
         self._followed.append(place)
         return True
@@ -299,7 +321,7 @@ class TracedNumbers:
             return function(plain(left), plain(right))
         record = self.values.record
         place = record.computed(function, self._place_of(left), self._place_of(right))
-        if type(record.values[place]) in KINDS:
+        if type(record.values[place]) in KINDS and len(record.steps) < _LONGEST:
             return self.number(place)
         self.read(place)
         return record.values[place]

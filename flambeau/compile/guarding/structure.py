@@ -6,10 +6,12 @@ and classes stay those of the caller.
 
 from __future__ import annotations
 
-import dataclasses
+import copyreg
 import functools
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -81,11 +83,25 @@ def _parts_of(value: Any) -> tuple[Kind, list[Any]]:
     return Kind(type(value), option=tree), members
 
 
-def is_plain_dataclass(value: Any) -> bool:
-    """Whether ``value`` is an object of a dataclass that consists of its attributes."""
+def consists_of_attributes(value: Any) -> bool:
+    """Whether an object like ``value`` can be created from its attributes alone."""
     cls = type(value)
-    is_plain = dataclasses.is_dataclass(cls) and cls.__new__ is object.__new__
-    return is_plain and not is_module(value)
+    is_known = cls.__new__ is object.__new__ and not is_module(value)
+    # Nothing would find another object by a weak reference.
+    return is_known and _has_attributes_only(cls) and not weakref.getweakrefcount(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_attributes_only(cls: type) -> bool:
+    if is_dataclass(cls):
+        return True
+    if is_own(cls) and not cls.__module__.startswith("flambeau.distributions"):
+        return False
+    try:
+        # As `copy.copy` creates an object; it refuses those of extensions.
+        return object.__reduce_ex__(object.__new__(cls), 2)[0] is copyreg.__newobj__  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 (any method of a user's class may fail)
+        return False
 
 
 def put_together(kind: Kind, members: list[Any]) -> Any:

@@ -1,8 +1,9 @@
 """The values that a function stores and returns, as lines of Python that create them at each call.
 
 Names in the lines stand for values that are not created: tensors, which are results of the program,
-and objects from outside. Containers and dataclasses are created at each call. Any other object that
-the function creates would be one and the same at each call, so the function is no program.
+and objects from outside. Containers, and objects that consist of their attributes, are created at
+each call. Any other object that the function creates would be one and the same at each call, so the
+function is no program.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Keeping:
     Args:
         keep: Makes a tensor a result of the program; returns its number.
         is_outside: Whether an object existed before the trace.
+        knows_all: Whether it knows all such objects.
         leaves: The leaves of the arguments, as the trace saw them.
         numbers: The numbers of the trace.
         page: The page with all other objects that the lines name.
@@ -59,12 +61,13 @@ class Keeping:
         self,
         keep: Callable[[Tensor], int],
         is_outside: Callable[[Any], bool],
+        knows_all: bool,
         leaves: Iterable[Any],
         numbers: TracedNumbers,
         page: Page,
     ) -> None:
         self._keep, self._is_outside, self._page = keep, is_outside, page
-        self._numbers = numbers
+        self._numbers, self._knows_all = numbers, knows_all
         self._arguments = {id(each): i for i, each in enumerate(leaves)}
         self.looking: dict[str, str] = {}
         self.making: list[str] = []
@@ -139,7 +142,8 @@ class Keeping:
             return self._variable(
                 f"{self._page.name(copy.copy)}({self._page.name(copy.copy(obj))})"
             )
-        if structure.is_plain_dataclass(obj):
+        is_made = self._knows_all or structure.is_dataclass(cls)
+        if is_made and structure.consists_of_attributes(obj):
             items = attributes_of(obj).items()
             fields = ", ".join(f"{key!r}: {self._name(each)}" for key, each in items)
             return self._variable(
@@ -178,7 +182,7 @@ class Keeping:
         raise self._kind(
             f"the compiled function leaves an object of class {type(obj).__name__} in "
             f"{self._where}, {why}. Leave tensors there, or lists, dictionaries, tuples and "
-            "dataclasses of them; or register the class with jax.tree_util.register_pytree_node"
+            "objects of them; or register the class with jax.tree_util.register_pytree_node"
         )
 
 

@@ -114,6 +114,8 @@ class Chance:
         self._watched: list[tuple[str, State, Any]] = []
         # Slots whose values are replaced, with the old value and the new.
         self._replaced: list[tuple[Any, Any, Any]] = []
+        #: Whether functions of `math` follow numbers; see `Following`.
+        self.follows_math: bool = False
         #: Whether the function has returned, so that nothing is replaced any more.
         self.is_over: bool = False
         self._watch("random", State(random.getstate, random.setstate))
@@ -130,8 +132,8 @@ class Chance:
 
     def look_at(self, slot: Any, value: Any) -> None:
         """Replace ``value``, the value of ``slot``, if it may not be used."""
-        is_followed = type(value) is BuiltinFunctionType and value in MATH
-        replaced = Following(value, value.__name__) if is_followed else self._stand_in(value)
+        is_of_math = self.follows_math and type(value) is BuiltinFunctionType and value in MATH
+        replaced = following(value) if is_of_math else self._stand_in(value)
         if replaced is not value:
             self.replace(slot, value, replaced)
         elif is_tuple(value):
@@ -343,6 +345,18 @@ class Following(Refusing):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.raw(*args, **kwargs) if kwargs else followed(self.raw, args)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+
+@functools.cache
+def following(function: Any) -> Following:
+    """The one that stands for a function wherever code finds it."""
+    return Following(function, function.__name__)
 
 
 class RefusingIterator(Refusing):

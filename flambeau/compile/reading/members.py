@@ -72,6 +72,10 @@ class MemberSnapshot:
             self.tables[id(table)] = table
             self._before.note(table)
 
+    def is_new(self, table: Any) -> bool:
+        """Whether a table was empty, and of no module that is known, before it was filled."""
+        return id(table) not in self.known and any(each is table for each in self.fresh)
+
     def changed(self) -> list[Any]:
         """The slots whose values have changed."""
         fresh = {*map(id, self.fresh)}

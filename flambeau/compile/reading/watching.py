@@ -48,10 +48,9 @@ class WatchingTrace(Trace):
         self._entries_set: set[Outside] = set()
         # The places of numbers that the function sets.
         self._numbers_set: set[Outside] = set()
-        # The places at which there are stand-ins for numbers, by their names.
-        self._numbers_at: dict[Any, Outside] = {}
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
+        self.chance.follows_math = numbers.may_matter()
         self.reads_outside = Reads(
             self._prepare, self.members.know, self.members.know_attributes, self.before, self.chance
         )
@@ -147,18 +146,18 @@ class WatchingTrace(Trace):
             if renewed:
                 self.seen.renew(module)
                 self.reads_outside.renew(module)
-            elif any(isinstance(each, Tensor) for each in self._made_inside(module)):
+            elif self._is_made_inside(module):
                 return
             else:
                 self.reads_outside.discover(module)
             self.reads_outside.enter(module)
 
-    def _made_inside(self, module: Any) -> Iterator[Tensor]:
-        """The members of a module that the function has made."""
-        for name in ("_parameters", "_buffers"):
-            for each in vars(module)[name].values():
-                if each is not None and not self.is_outside(each):
-                    yield each
+    def _is_made_inside(self, module: Any) -> bool:
+        """Whether the function has made a module, as its members tell."""
+        tables = [vars(module)[name] for name in ("_parameters", "_buffers")]
+        tensors = [each for table in tables for each in table.values() if each is not None]
+        is_own = any(not self.is_outside(each) for each in tensors)
+        return is_own or self.members.is_new(vars(module)["_modules"])
 
     def switch(self, module: Any) -> None:
         """Note that the function is about to set the training mode of ``module``."""
@@ -187,13 +186,11 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Note the value of ``place`` before it can change; a clock or an iterator is replaced."""
-        replaced, other = self.numbers.replaced, None
-        if replaced:
-            other = self._numbers_at.get(name_of(place))
+        other = self.numbers.standing_at(place)
         if other is not None and other != place:
             # Another path to a number that has a stand-in.
             self.seen.take_as(place, other)
-            replaced[place] = replaced[other]
+            self.numbers.replaced[place] = self.numbers.replaced[other]
             return
         if not self.seen.add(place, self.members.found):
             return
@@ -216,8 +213,7 @@ class WatchingTrace(Trace):
     def _replace_number(self, place: Outside, value: Any, number: int) -> None:
         """Put a stand-in in the place of a number, until the trace ends."""
         stand_in = self.numbers.number(number)
-        self.numbers.replaced[place] = number
-        self._numbers_at[name_of(place)] = place
+        self.numbers.replace(place, number)
         self.before.originals[id(stand_in)] = value
         self.chance.replace(place, value, stand_in)
 
@@ -233,7 +229,7 @@ class WatchingTrace(Trace):
         if in_place:
             self._replace_number(place, value, number)
             return place.get()
-        self.numbers.replaced[place] = number
+        self.numbers.replace(place, number)
         return self.numbers.number(number)
 
     def set_entry(self, table: Any, key: Any) -> None:

@@ -14,6 +14,9 @@ from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.forms import form_of
 from flambeau.core.support.jax_private import ArrayImpl
 
+# Integers of a program are smaller.
+_LIMIT = 1 << 63
+
 
 def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
     """The new arguments from outside, if a call is the step that leads to ``point``."""
@@ -51,13 +54,16 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
                 return None
             if devices.others_in_use and (each.sharding, each.committed) != placement:
                 return None
-        elif kind is not form:
-            if isinstance(each, np.ndarray):
-                if (kind, each.shape, each.dtype) != form:
-                    return None
-                each = each.copy()
-            elif not isinstance(each, np.generic) or (kind, each.dtype) != form:
+        elif kind is form:
+            if kind is int and not -_LIMIT <= each < _LIMIT:
+                # The operator itself says so.
                 return None
+        elif isinstance(each, np.ndarray):
+            if (kind, each.shape, each.dtype) != form:
+                return None
+            each = each.copy()
+        elif not isinstance(each, np.generic) or (kind, each.dtype) != form:
+            return None
         new.append(each)
     return new
 

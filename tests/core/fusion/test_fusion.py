@@ -507,6 +507,42 @@ def test_a_look_at_labels_does_not_divide_a_step() -> None:
         labelled(2, lambda targets, _: (targets + 1).flatten())
 
 
+def test_numbers_of_a_sequence_may_change() -> None:
+    given = [(2, 0.5, True, 1j), (3, -0.0, False, 2j), (-1, 1e300, True, 0j), (7, 2.5, True, 1j)]
+
+    def loop() -> list[Any]:
+        found = []
+        x = flambeau.tensor([1.0, -2.0])
+        for number in range(80):
+            n, rate, flag, turn = given[number % 4 if number > 60 else 0]
+            y = x * n + rate
+            y.mul_(rate).add_(x, alpha=n)
+            z = (y * flag) * turn
+            # A number that is computed with alone.
+            w = flambeau.scalar_tensor(2.0, dtype=flambeau.float64) * rate
+            found.append([*map(repr, (*y.tolist(), *z.tolist(), w.item()))])
+        return found
+
+    expected = unfused(loop)
+    count = Fused()
+    assert loop() == expected
+    assert count.fused > 20
+
+
+def test_a_number_that_is_too_large_is_refused_by_its_operator() -> None:
+    x = flambeau.tensor([1, 2])
+
+    def step(n: int) -> Any:
+        product = x * n
+        return (product + 1).sum().item()
+
+    for _ in range(60):
+        assert step(2) == 8
+    with pytest.raises(RuntimeError, match=r"mul\(\) cannot take"):
+        step(2**70)
+    assert step(3) == 11
+
+
 def test_what_cannot_be_compiled_runs_call_by_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*arguments: Any) -> None:
         raise MemoryError
