@@ -517,3 +517,24 @@ def test_a_module_that_the_function_makes_may_hold_others():
     net.register_forward_hook(lambda module, args, result: result + 1)
     assert step(x).tolist() == [[12.0, 12.0]]
     assert step.program_count == 2
+
+
+MADE_INSIDE = {
+    "a loss": lambda x: nn.CrossEntropyLoss()(x, flambeau.tensor([0, 1])),
+    "a loss with weights": lambda x: nn.CrossEntropyLoss(flambeau.ones(2))(
+        x, flambeau.tensor([0, 1])
+    ),
+    "an activation": lambda x: nn.Softmax(-1)(x),
+    "a norm without parameters": lambda x: nn.LayerNorm(2, elementwise_affine=False)(x),
+    "a container": lambda x: nn.Sequential(nn.ReLU(), nn.Sequential())(x),
+    "a dropout of nothing": lambda x: nn.Dropout(0.0)(x),
+}
+
+
+@pytest.mark.parametrize("name", MADE_INSIDE)
+def test_a_module_that_each_call_makes_needs_one_program(name):
+    step = flambeau.compile(MADE_INSIDE[name], fullgraph=True)
+    for scale in (1.0, 2.0, 3.0):
+        x = flambeau.tensor([[1.0, -2.0], [0.5, 3.0]]) * scale
+        assert flambeau.allclose(step(x), MADE_INSIDE[name](x))
+    assert step.program_count == 1

@@ -182,10 +182,11 @@ class Values:
     def _text(self, function: Callable[..., Any], left: int, right: int) -> str:
         symbol = _SYMBOLS.get(function)
         if symbol is None:
-            return f"{getattr(function, '__name__', 'a function')}({self._text_at(left)})"
-        return f"{self._text_at(left)} {symbol} {self._text_at(right)}"
+            return f"{getattr(function, '__name__', 'a function')}({self.text_at(left)})"
+        return f"{self.text_at(left)} {symbol} {self.text_at(right)}"
 
-    def _text_at(self, place: int) -> str:
+    def text_at(self, place: int) -> str:
+        """The expression for a value, as Python writes it."""
         step = place - self.record.count
         if step < 0:
             return str(self.sources[place])
@@ -403,3 +404,6 @@ class NumberOf(Where):
 
     def expression(self, page: Page) -> str:
         return f"{page.name(self.read)}(leaves)"
+
+    def __str__(self) -> str:
+        return self.values.text_at(self.place)

@@ -154,10 +154,10 @@ class WatchingTrace(Trace):
 
     def _is_made_inside(self, module: Any) -> bool:
         """Whether the function has made a module, as its members tell."""
-        tables = [vars(module)[name] for name in ("_parameters", "_buffers")]
-        tensors = [each for table in tables for each in table.values() if each is not None]
-        is_own = any(not self.is_outside(each) for each in tensors)
-        return is_own or self.members.is_new(vars(module)["_modules"])
+        tables = [vars(module)[name] for name in ("_parameters", "_buffers", "_modules")]
+        members = [each for table in tables for each in table.values()]
+        is_own = any(isinstance(e, Tensor) and not self.is_outside(e) for e in members)
+        return is_own or any(map(self.members.is_new, tables))
 
     def switch(self, module: Any) -> None:
         """Note that the function is about to set the training mode of ``module``."""
