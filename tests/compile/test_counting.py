@@ -108,7 +108,7 @@ def test_a_comparison_of_a_count_has_a_program_for_each_answer():
     assert module.step == 10
     assert compiled.program_count == 2
     assert "(Warming.step + 1) < 4 was True, and is False" in compiled.explanation()
-    first = [*compiled.kinds.values()][0].programs[-1]
+    first = next(iter(compiled.kinds.values())).programs[-1]
     assert "# arrays[1]: ((Warming.step + 1) / 4)" in first.source
 
 
