@@ -18,6 +18,7 @@ from typing import Any
 import jax
 
 from flambeau.compile.ownership import is_module, is_own
+from flambeau.core.support import naming
 from flambeau.core.values import trees
 from flambeau.core.values.pytree import OWN_PARTS
 from flambeau.core.values.tensor import Tensor
@@ -95,7 +96,7 @@ def consists_of_attributes(value: Any) -> bool:
 def _has_attributes_only(cls: type) -> bool:
     if is_dataclass(cls):
         return True
-    if is_own(cls) and not cls.__module__.startswith("flambeau.distributions"):
+    if is_own(cls) and not naming.module_of(cls).startswith("flambeau.distributions"):
         return False
     try:
         # As `copy.copy` creates an object; it refuses those of extensions.
