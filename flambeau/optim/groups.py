@@ -359,7 +359,7 @@ class ParameterGroup(_AnnouncedDict):
             world.bump()
 
     def _set_traced(self, trace: Any, key: str, value: Any) -> None:
-        """Let a program set an option of a user's optimizer at each call, or refuse it."""
+        """Note that a program sets an option of a user's optimizer at each call; refuse others."""
         if key not in self.numbers and key != "params":
             trace.set_entry(self, key)
             return

@@ -79,7 +79,8 @@ _run_node, _run_on = engine.Backward._run_node, Program.run_on
 _call, _step = calling._call_with_hooks, step_hooks._run_step
 
 
-def _watched_run(kernel: Any, inputs: tuple[Any, ...]) -> Any:
+def _watched_run(kernel: Any, inputs: tuple[Any, ...], bare: bool = False) -> Any:
+    # Observers see tensors.
     return _around("operator", kernel, inputs, lambda: _run(kernel, inputs))
 
 

@@ -21,9 +21,9 @@ from flambeau.compile.guarding.places import Announced, Outside, name_of
 from flambeau.compile.guarding.where import Argument, Call, Where
 from flambeau.compile.ownership import is_of_library_module, state_of
 from flambeau.compile.source import Page
+from flambeau.core.interpreter.record import Record
 from flambeau.core.operators.number import KINDS, Number, number_of, plain
 from flambeau.core.support.modes import modes
-from flambeau.core.support.record import Record
 from flambeau.core.values.cell import Cell
 from flambeau.core.values.trace import outside
 
@@ -131,7 +131,7 @@ class Values:
         self._types = [*map(type, self.record.values)]
         self._used = [i in used for i in range(self.record.count)]
         self._inputs = [*inputs]
-        #: Whether calls with such arguments may differ in what the program takes for granted.
+        #: Whether the program is for some calls with such arguments only, or computes numbers.
         self.matter: bool = bool(self._inputs or [*kept] or self.record.guards)
 
     def of(self, call: Call) -> list[Any] | None:
@@ -160,7 +160,7 @@ class Values:
         return values if all(may_be_input(values[i]) for i in self._inputs) else None
 
     def terms(self, call: Call | None) -> Iterator[tuple[str, Any, Any]]:
-        """What the program takes for granted: its text, the value in the trace, and the value now.
+        """The assumptions of the program: a text, the value in the trace, and the value now.
 
         Args:
             call: The call that decides what is now; ``None`` for that of the trace.

@@ -20,8 +20,8 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
+from flambeau.core.interpreter.record import Record
 from flambeau.core.support.jax_core import jax_core
-from flambeau.core.support.record import Record
 
 #: The primitive that turns a `Size` into a number of a program.
 AS_NUMBER = "number_of_size"

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-from flambeau.core.operators import dispatch, op
+from flambeau.core.operators import dispatch, op, writing
 from flambeau.core.operators.overrides import (
     OverrideNeeded,
     any_overrides,
@@ -101,10 +101,11 @@ def _asking_has_torch_function(relevant_args: Any) -> bool:
 _ASKING: tuple[tuple[str, str, Any], ...] = (
     (op.__name__, "run", _asking_run),
     (op.__name__, "any_overrides", _asking_any_overrides),
+    (writing.__name__, "any_overrides", _asking_any_overrides),
     ("flambeau.ops.indices.indexing", "has_torch_function", _asking_has_torch_function),
     ("flambeau.ops.indices.indexing", "PLAIN_TYPES", frozenset()),
 )
-#: The original values of these names while a mode is open.
+#: The original values of these names while a mode is open. Modules have the same under one name.
 kept_names: dict[str, Any] = {}
 
 
@@ -161,7 +162,9 @@ def _count(change: int) -> None:
             home = sys.modules[module]
             if _open:
                 kept_names[name] = getattr(home, name)
-            setattr(home, name, asking if _open else kept_names.pop(name))
+            setattr(home, name, asking if _open else kept_names[name])
+        if not _open:
+            kept_names.clear()
         _let_functions_ask()
 
 

@@ -179,10 +179,12 @@ def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
 def followed(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """The result of a function of one or two numbers, followed if one is a `Number`."""
     number = next((each for each in args if isinstance(each, Number)), None)
-    if number is None or len(args) > 2 or not all(map(_is_number, args)):
-        return function(*map(plain, args))
-    of_two = function if len(args) == 2 else _of_two(function)
-    return number._arithmetic.computed(of_two, args[0], args[-1])
+    if number is not None and all(map(_is_number, args)):
+        if len(args) == 1:
+            return number._arithmetic.computed(_of_two(function), number, number)
+        if len(args) == 2:
+            return number._arithmetic.computed(function, args[0], args[1])
+    return function(*map(plain, args))
 
 
 def _reading(function: Callable[..., Any]) -> Callable[..., Any]:

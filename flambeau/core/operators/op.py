@@ -40,7 +40,7 @@ from flambeau.core.operators.overrides import (
     has_torch_function,
 )
 from flambeau.core.operators.python_operators import attach
-from flambeau.core.operators.writing import put, put_array, put_out
+from flambeau.core.operators.writing import make_in_place, put_out
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support import errors
 from flambeau.core.support.generations import Generations
@@ -440,31 +440,6 @@ def make_face(declared: Op) -> Any:
     face.op = declared  # type: ignore[attr-defined]
     declared.face = face
     return face
-
-
-def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The operator that overwrites its first argument with the result of ``face``."""
-    in_place_name = f"{name}_"
-    # Functions that are composed of operators have none.
-    bare = getattr(face, "bare", None)
-
-    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        values = (self, *args, *kwargs.values())
-        if any_overrides(values):
-            return handle_torch_function(in_place, flattened(values), self, *args, **kwargs)
-        try:
-            if bare is None:
-                return put(self, face(self, *args, **kwargs), in_place_name)
-            value = bare((self, *args), kwargs)
-            write = put if isinstance(value, Tensor) else put_array
-            return write(self, value, in_place_name)
-        except Exception as error:
-            trim(error)
-            raise
-
-    in_place.__name__ = in_place.__qualname__ = in_place_name
-    in_place.__doc__ = f"`{name}`, in place: the tensor is overwritten and returned."
-    return in_place
 
 
 def function(declared: Callable[..., Any] | None = None, *, method: bool | str = False) -> Any:

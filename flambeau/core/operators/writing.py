@@ -13,12 +13,14 @@ from flambeau.core.kernels.casting import warn_of_lost_part
 from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.kernels.promotion import can_cast
 from flambeau.core.operators.dispatch import run, run_with_constants
+from flambeau.core.operators.overrides import any_overrides, flattened, handle_torch_function
 from flambeau.core.operators.viewing import camel, forbidden_write, leaf_error
 from flambeau.core.programs import finishing
 from flambeau.core.programs.deferred import ARRAYS
 from flambeau.core.support.dtype import FLOATING, INTEGER
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
 from flambeau.core.support.warning import warn
 from flambeau.core.tape import forward
 from flambeau.core.tape.node import history_mover
@@ -315,3 +317,28 @@ def put_out(out: Any, value: Any, name: str, operands: tuple[Any, ...] = ()) -> 
         return out
     out._store(value.to(out.dtype)._read())
     return out
+
+
+def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The operator that overwrites its first argument with the result of ``face``."""
+    in_place_name = f"{name}_"
+    # Functions that are composed of operators have none.
+    bare = getattr(face, "bare", None)
+
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        values = (self, *args, *kwargs.values())
+        if any_overrides(values):
+            return handle_torch_function(in_place, flattened(values), self, *args, **kwargs)
+        try:
+            if bare is None:
+                return put(self, face(self, *args, **kwargs), in_place_name)
+            value = bare((self, *args), kwargs)
+            write = put if isinstance(value, Tensor) else put_array
+            return write(self, value, in_place_name)
+        except Exception as error:
+            trim(error)
+            raise
+
+    in_place.__name__ = in_place.__qualname__ = in_place_name
+    in_place.__doc__ = f"`{name}`, in place: the tensor is overwritten and returned."
+    return in_place

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 
 from flambeau.core.kernels.kinds import Array, Number, Operand, TensorOperand
 from flambeau.core.kernels.promotion import check_broadcast, promote, promote_to_float, result_dtype
-from flambeau.core.operators.op import function, make_in_place, op
+from flambeau.core.operators.op import function, op
 from flambeau.core.operators.python_operators import operand
+from flambeau.core.operators.writing import make_in_place
 from flambeau.core.support.dtype import BOOLEAN, FLOATING, INTEGER
 from flambeau.core.support.opaque import opaque
 from flambeau.core.values.tensor import Tensor, method

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from flambeau.core.kernels.kinds import Array, Operand
 from flambeau.core.kernels.promotion import promote
-from flambeau.core.operators.op import function, make_in_place, op
+from flambeau.core.operators.op import function, op
 from flambeau.core.operators.python_operators import operand
-from flambeau.core.operators.writing import put
+from flambeau.core.operators.writing import make_in_place, put
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.support.opaque import opaque

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from flambeau.core.kernels.kinds import Array, Number, TensorOperand
 from flambeau.core.kernels.promotion import promote
-from flambeau.core.operators.op import function, make_in_place, op
+from flambeau.core.operators.op import function, op
+from flambeau.core.operators.writing import make_in_place
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.common.checks import Dims, wrap_dim, wrap_dims
