@@ -10,8 +10,8 @@ plan (`Unknown`), and XLA compiles it.
   `reduction.py`, `products.py` and `indexing.py`; `control.py` adds branches and loops. A rule
   binds the parameters and shapes of an equation once, and gives a function of NumPy arrays. A
   primitive of flambeau's own has a formula in `FORMULAS` instead;
-- `sizes.py` has sizes that stand for any size, and `template.py` plans in which some sizes are
-  open;
+- `record.py` records arithmetic with numbers, to repeat it with others; `sizes.py` has sizes that
+  stand for any size, and `template.py` plans in which some sizes are open;
 - `work.py` estimates from shapes how long NumPy and XLA's compiler take;
 - `surroundings.py` sets the processor's state in which XLA's programs run.
 
