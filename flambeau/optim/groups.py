@@ -65,7 +65,7 @@ class Structure:
         world.bump()
 
     def watch_option(self, group: ParameterGroup, key: str) -> Any:
-        """An option of a group; the traced program depends on it, and on the number of groups.
+        """An option of a group, or ``None``; the traced program depends on it, and on the groups.
 
         Args:
             group: The group with the option.
@@ -86,7 +86,8 @@ class Structure:
 
         trace.watch(self, lambda: (len(owner.param_groups), Same(present())), place)
         trace.watch(self, lambda: freeze(dict.get(present(), key)), (place, key))
-        return trace.offer(group, key, (id(self), (place, key)))
+        is_there = dict.__contains__(group, key)
+        return trace.offer(group, key, (id(self), (place, key))) if is_there else None
 
     def watch_state(self) -> None:
         """Make the traced program depend on which tensors the state has."""

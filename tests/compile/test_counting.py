@@ -262,6 +262,18 @@ def test_an_optimizer_that_counts_in_python():
     assert found[3].program_count <= 6
 
 
+def test_an_option_that_is_not_there_has_the_default():
+    layer = nn.Linear(2, 1)
+    optimizer = Adam(layer.parameters(), 0.1)
+    group = optimizer.param_groups[0]
+    compiled = flambeau.compile(lambda x: x * group.get("more", 2.0), fullgraph=True)
+    assert compiled(X).tolist() == (X * 2).tolist()
+    for value in (3.0, 4.0, 5.0):
+        group["more"] = value
+        assert compiled(X).tolist() == (X * value).tolist()
+    assert compiled.program_count == 3
+
+
 STATEMENTS = [
     "s.a += 1", "s.a -= {i}", "s.b = 0.5 * s.b + s.a", "s.a = {i}", "s.b = {f}",
     "if s.a > {i}: x = x * 2", "if s.a % 3 == {i}: s.b = s.b + 1", "s.b = max(s.b, {f})",
