@@ -53,7 +53,7 @@ NAMESPACES: dict[str, dict[str, str]] = {
         "Settings": "numerics threads core.support amp",
         "PyTorch programs": "as_torch",
         "Many devices": "distributed streams device_modules",
-        "In place": "core.operators.op",
+        "In place": "core.operators.writing",
         "Rare and old names": "rare storage jit futures",
     },
     "flambeau.optim": {},

@@ -220,8 +220,8 @@ def test_an_entry_of_an_optimizers_state_is_named():
         def step(self):
             for param in self.param_groups[0]["params"]:
                 state = self.state[param]
-                state["count"] = state.get("count", 0) + 1
-                param.sub_(param.grad, alpha=1.0 / state["count"])
+                rate = [1.0, 0.5, 0.25][state.setdefault("count", 1)]
+                param.sub_(param.grad, alpha=rate)
 
     layer = nn.Linear(2, 1)
     optimizer = Counting(layer.parameters(), {})
@@ -232,7 +232,9 @@ def test_an_entry_of_an_optimizers_state_is_named():
         optimizer.step()
         optimizer.zero_grad()
 
-    for _ in range(3):
+    for count in (1, 1, 2):
+        for each in optimizer.state.values():
+            each["count"] = count
         step(flambeau.ones(1, 2))
     assert "'count' in an optimizer's state was 1, and is 2" in step.explanation()
 

@@ -86,6 +86,9 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
         if type(owner) is dict and (entries := _changed_entries(value, now)):
             yield from entries
             continue
+        if isinstance(part, str) and hasattr(owner, "structure") and not isinstance(value, Same):
+            yield Term(f"{part!r} in an optimizer's state", value, now, True)
+            continue
         name = names.of_part(owner, part)
         yield Term(name, Same(value), Same(value if now == value else now), True)
     checks = program.checks
