@@ -162,7 +162,7 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
-        if self.trace.numbers.may_matter() and self.trace.reads_outside.tells_stand_ins:
+        if self.trace.numbers.has_candidates() and self.trace.reads_outside.tells_stand_ins:
             raise errors.NumbersMatterError
         self.caches.refuse_filled()
         self.trace.note_results(self.caches.read())

@@ -87,7 +87,7 @@ class Structure:
         trace.watch(self, lambda: (len(owner.param_groups), Same(present())), place)
         trace.watch(self, lambda: freeze(dict.get(present(), key)), (place, key))
         is_there = dict.__contains__(group, key)
-        return trace.offer(group, key, (id(self), (place, key))) if is_there else None
+        return trace.read_entry(group, key, (id(self), (place, key))) if is_there else None
 
     def watch_state(self) -> None:
         """Make the traced program depend on which tensors the state has."""
@@ -102,7 +102,7 @@ class Structure:
                     if isinstance(value, _OFTEN_SET):
                         # Separately, since the program may replace it at each call.
                         trace.watch(entries, functools.partial(_entry, entries, name), name)
-                        trace.offer(entries, name, (id(entries), name), in_place=True)
+                        trace.read_entry(entries, name, (id(entries), name), in_place=True)
 
 
 # Values of a state's entries that steps replace.

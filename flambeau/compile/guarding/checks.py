@@ -49,7 +49,7 @@ class Checks:
         self.shared: list[tuple[Where, Where]] = []
         self._bind(recording, slot_of)
         numbers = recording.trace.numbers.values
-        self.numbers: Values | None = numbers if numbers.matter else None
+        self.numbers: Values | None = numbers if numbers.are_checked else None
         #: Whether the program looks up values at each call.
         self.look_up: bool = bool(self.specs) or self.numbers is not None
 

@@ -95,8 +95,8 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
     for slot, spec in checks.specs:
         yield Term(names.of_slot(slot), _plain_spec(spec), _plain_spec(spec_of(slot.get())))
     if checks.numbers is not None:
-        for text, before, now in checks.numbers.terms(leaves):
-            yield Term(text, Plain(before), Plain(now), text.startswith("the class"))
+        for text, before, now, is_class in checks.numbers.terms(leaves):
+            yield Term(text, Plain(before), Plain(now), is_class)
     for slot, value in checks.objects:
         yield Term(names.of_slot(slot), Same(value), Same(slot.get()))
     for slot, owner in checks.shared:

@@ -271,7 +271,7 @@ class Guard:
         self.outside.ignore(trace.free_numbers)
         self.outside.settle()
         #: Entries of optimizers' dictionaries, with their values.
-        self.offered = [(place, value) for place, (value, _) in trace.offered.items()]
+        self.entries_read = [(place, value) for place, (value, _) in trace.entries_read.items()]
         #: The modules that the trace has found, for names.
         self.modules = [module for module, _ in trace.reads_outside.modules]
         # A flag is ``None`` if the program sets it before it reads it.
@@ -307,7 +307,7 @@ class Guard:
 
     def changed_numbers(self) -> set[Outside]:
         """The places of the user's at which numbers have become others of their class."""
-        found = [*self.outside.values.items(), *self.offered]
+        found = [*self.outside.values.items(), *self.entries_read]
         return {place for place, before in found if have_changed(place, before, place.get())}
 
     def holds(self) -> bool:

@@ -132,7 +132,7 @@ class Values:
         self._used = [i in used for i in range(self.record.count)]
         self._inputs = [*inputs]
         #: Whether the program is for some calls with such arguments only, or computes numbers.
-        self.matter: bool = bool(self._inputs or [*kept] or self.record.guards)
+        self.are_checked: bool = bool(self._inputs or [*kept] or self.record.guards)
 
     def of(self, call: Call) -> list[Any] | None:
         """All values of a call; ``None`` if the program is not for it."""
@@ -159,8 +159,9 @@ class Values:
             return None
         return values if all(may_be_input(values[i]) for i in self._inputs) else None
 
-    def terms(self, call: Call | None) -> Iterator[tuple[str, Any, Any]]:
-        """The assumptions of the program: a text, the value in the trace, and the value now.
+    def terms(self, call: Call | None) -> Iterator[tuple[str, Any, Any, bool]]:
+        """The assumptions of the program: a text, the value in the trace and now, and whether it
+        is a class.
 
         Args:
             call: The call that decides what is now; ``None`` for that of the trace.
@@ -172,12 +173,13 @@ class Values:
         for i, source in used:
             numbers[i] = source.read(call or ())
             if not isinstance(source, Argument):
-                yield f"the class of {source}", self._types[i].__name__, type(numbers[i]).__name__
+                before, now = self._types[i].__name__, type(numbers[i]).__name__
+                yield f"the class of {source}", before, now, True
         with contextlib.suppress(ArithmeticError, ValueError, TypeError):
             values = self.record.followed(numbers)
             for (function, left, right), answer in self.record.guards.items():
                 now = bool(function(values[left], values[right]))
-                yield self._text(function, left, right), answer, now
+                yield self._text(function, left, right), answer, now, False
 
     def _text(self, function: Callable[..., Any], left: int, right: int) -> str:
         symbol = _SYMBOLS.get(function)
@@ -235,10 +237,10 @@ class TracedNumbers:
         self._followed: list[Outside] = []
         self._bases: list[frozenset[int]] = [frozenset((i,)) for i in range(record.count)]
         # The places outside at which there are stand-ins, and those of `Numbers.counted`, by name.
-        self._standing: dict[Any, Outside] = {}
+        self._replaced_at: dict[Any, Outside] = {}
         self._counted = {*map(name_of, numbers.counted)}
 
-    def may_matter(self) -> bool:
+    def has_candidates(self) -> bool:
         """Whether any number may be an input."""
         return bool(self.values.sources)
 
@@ -250,11 +252,11 @@ class TracedNumbers:
             number: The place of the value.
         """
         self.replaced[place] = number
-        self._standing[name_of(place)] = place
+        self._replaced_at[name_of(place)] = place
 
-    def standing_at(self, place: Any) -> Outside | None:
+    def replaced_at(self, place: Any) -> Outside | None:
         """The place, perhaps by another path, if there is a stand-in."""
-        return self._standing.get(name_of(place)) if self._standing else None
+        return self._replaced_at.get(name_of(place)) if self._replaced_at else None
 
     def number(self, place: int) -> Number:
         """The stand-in for the value at a place."""
@@ -273,7 +275,7 @@ class TracedNumbers:
         A number that the function was just seen to change must follow from others: one that it has
         set to a constant may stay that, and needs no program more.
         """
-        place = self.standing_at(slot)
+        place = self.replaced_at(slot)
         if place is None or self._is_read(place):
             return False
         if name_of(slot) in self._counted and not isinstance(value, Number):

@@ -151,7 +151,7 @@ class Chance:
             if stand_in is not each:
                 _refuse(stand_in.name)
 
-    def gone(self) -> list[tuple[Any, Any]]:
+    def overwritten(self) -> list[tuple[Any, Any]]:
         """The slots in which there is something else by now, with the stand-ins that were there."""
         return [
             (slot, replaced) for slot, _, replaced in self._replaced if slot.get() is not replaced

@@ -44,13 +44,13 @@ class WatchingTrace(Trace):
         self.free_numbers: list[Outside] = []
         #: The entries of optimizers' dictionaries that the function reads, each with its value and
         #: what compares it; and those that it sets.
-        self.offered: dict[Outside, tuple[Any, Any]] = {}
+        self.entries_read: dict[Outside, tuple[Any, Any]] = {}
         self._entries_set: set[Outside] = set()
         # The places of numbers that the function sets.
         self._numbers_set: set[Outside] = set()
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
-        self.chance.follows_math = numbers.may_matter()
+        self.chance.follows_math = numbers.has_candidates()
         self.reads_outside = Reads(
             self._prepare, self.members.know, self.members.know_attributes, self.before, self.chance
         )
@@ -186,7 +186,7 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Note the value of ``place`` before it can change; a clock or an iterator is replaced."""
-        other = self.numbers.standing_at(place)
+        other = self.numbers.replaced_at(place)
         if other is not None and other != place:
             # Another path to a number that has a stand-in.
             self.seen.take_as(place, other)
@@ -217,12 +217,14 @@ class WatchingTrace(Trace):
         self.before.originals[id(stand_in)] = value
         self.chance.replace(place, value, stand_in)
 
-    def offer(self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False) -> Any:
+    def read_entry(
+        self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False
+    ) -> Any:
         place = Outside(table, key)
         value = place.get()
         if place in self._entries_set:
             return value
-        self.offered.setdefault(place, (value, watch))
+        self.entries_read.setdefault(place, (value, watch))
         number = self.numbers.place_outside(place, value)
         if number is None:
             return value
@@ -238,14 +240,16 @@ class WatchingTrace(Trace):
 
     def sets_first(self, slot: Any) -> bool:
         """Whether the function has set a slot before anything has read it."""
-        is_entry = slot in self._entries_set and slot not in self.offered
+        is_entry = slot in self._entries_set and slot not in self.entries_read
         # Another thread may have read it.
         is_entry = is_entry and not self.reads_outside.tells_stand_ins
         return is_entry or self.reads_outside.sets_first(slot)
 
     def restore_replaced(self) -> None:
         """Put the values back in whose place there are stand-ins, when the traced code has run."""
-        gone = [slot for slot, stand_in in self.chance.gone() if isinstance(stand_in, Number)]
+        gone = [
+            slot for slot, stand_in in self.chance.overwritten() if isinstance(stand_in, Number)
+        ]
         self._numbers_set.update([*gone, *(self._entries_set & self.numbers.replaced.keys())])
         self.chance.restore()
 
@@ -269,8 +273,8 @@ class WatchingTrace(Trace):
         """
         self.free_numbers = self.numbers.settle(constants)
         for place in self.free_numbers:
-            if place in self.offered:
-                self.watched.pop(self.offered[place][1], None)
+            if place in self.entries_read:
+                self.watched.pop(self.entries_read[place][1], None)
 
     def _note_containers(self, value: Any, place: Outside) -> None:
         """Remember the content of the containers in ``value``, which is at ``place``."""

@@ -343,7 +343,9 @@ class Trace(Block):
         self.watched[id(owner), name] = (owner, snapshot, snapshot())
         return True
 
-    def offer(self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False) -> Any:
+    def read_entry(
+        self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False
+    ) -> Any:
         """The entry of a dictionary that the function reads; a number may be an input.
 
         Args:
@@ -355,7 +357,7 @@ class Trace(Block):
         return dict.get(table, key)
 
     def set_entry(self, table: Any, key: Any) -> None:
-        """Note that the function is about to set an entry that was offered."""
+        """Note that the function is about to set an entry of a dictionary."""
 
     def note_setting(self, read: Callable[[], Any]) -> None:
         """Note that the function reads a setting of the process, which ``read`` returns."""
