@@ -75,3 +75,41 @@ def test_they_share_as_eagerly(case):
             result[-1].add_(1.0)
 
     check_as_eagerly(case, 0 if case is exchanges_data else 1, after=write)
+
+
+# New tensors that get the elements of a tensor from outside, which changes afterwards
+
+
+def copied(keep):
+    def make():
+        state, holder = flambeau.zeros(2, 2), Holder()
+
+        def step(x):
+            made = flambeau.empty(2, 2)
+            made.copy_(state)
+            state.add_(1)
+            return keep(holder, made, x)
+
+        return step, lambda: (state, holder)
+
+    return make
+
+
+def returned(holder, made, x):
+    return [made, made.view(4)]
+
+
+def kept(holder, made, x):
+    holder.last = (made, {"again": made})
+    return [x * 2]
+
+
+def kept_as_gradient(holder, made, x):
+    x.grad = made
+    return [x * 2]
+
+
+@MAY_RUN_EAGERLY
+@pytest.mark.parametrize("keep", [returned, kept, kept_as_gradient], ids=lambda e: e.__name__)
+def test_a_copy_of_a_tensor_from_outside_is_of_the_call(keep):
+    check_as_eagerly(copied(keep), 1)

@@ -111,7 +111,7 @@ class Results:
         alias = self._alias(value)
         if alias is not None:
             return alias
-        if value._view is None and not isinstance(value._cell.array, Tracer):
+        if value._view is None and self.trace.is_outside(value):
             return Result(where=Itself(value))
         return Result(
             output=self.add(value._read()) if value._view else self.cell_output(value._cell),

@@ -232,7 +232,9 @@ class Trace(Block):
     def write(self, cell: Cell, array: Any) -> None:
         """Record that the traced program writes ``array`` to ``cell``."""
         if isinstance(cell.array, Tracer) or self.is_made_inside(cell):
-            cell.array = array
+            is_outside = isinstance(array, jax.Array) and not isinstance(array, Tracer)
+            # The array of a tensor from outside is another one at the next call.
+            cell.array = jnp.array(array, copy=True) if is_outside else array
         else:
             self.versions.setdefault(cell, cell.version)
             self.values[cell] = array
