@@ -77,6 +77,11 @@ class Recorder:
         self.point = point
         return True
 
+    def is_far(self, array: Any) -> bool:
+        """Whether ``array`` is a result to which many calls lead; see `Point.is_far`."""
+        reference, index = self.origins.get(id(array), (None, -1))
+        return index >= 0 and reference() is array and self.point.is_far(index)
+
     def closing(self, call: Fusible) -> Recorder:
         """This, for the last call of the sequence; see `Closing` for what follows."""
         self._call, self.program = call, call.fast

@@ -25,9 +25,6 @@ def _count_when_alone() -> int:
 
 _ALONE = _count_when_alone()
 
-# Run at most this many calls twice, for a value that an operator checks before it runs.
-_FEW = 4
-
 
 class Segment:
     """Calls that wait to be computed together.
@@ -68,11 +65,9 @@ class Segment:
         else:
             _at_once(self._compute_beside, wanted)
 
-    def seen(self, wanted: Any) -> Any:
-        """The value of ``wanted``, computed alone if few calls lead to it, else with the rest."""
-        if len(_leading_to(self.point, {wanted.index})) > _FEW:
-            return wanted.computed()
-        return _at_once(self._seen, wanted)
+    def alone(self, wanted: Any) -> Any:
+        """The value of ``wanted``, if few calls lead to it; otherwise ``None``."""
+        return None if self.point.is_far(wanted.index) else _at_once(self._seen, wanted)
 
     def kept(self) -> set[int]:
         """The results that are still referred to."""
@@ -159,27 +154,12 @@ def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
         return apart(compute, *arguments)
 
 
-def _leading_to(point: Point, kept: set[int]) -> list[Point]:
-    """Those of the calls up to ``point`` from which the results ``kept`` follow, in their order."""
-    wanted = set(kept)
-    found: list[Point] = []
-    while wanted:
-        assert point.before is not None
-        own = wanted.intersection(point.own())
-        if own:
-            found.append(point)
-            wanted.difference_update(own)
-            wanted.update([each for each in point.step.sources if each >= 0])
-        point = point.before
-    return found[::-1]
-
-
 def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, Any]:
     """The results ``kept`` of the calls up to ``point``, each call by its own program.
 
     Other results are dropped after their last use.
     """
-    path = _leading_to(point, kept)
+    path = point.leading_to(kept)
     last: dict[int, int] = {}
     for place, each in enumerate(path):
         last.update(dict.fromkeys([i for i in each.step.sources if i >= 0], place))

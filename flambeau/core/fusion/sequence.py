@@ -20,6 +20,9 @@ from flambeau.core.programs.gears import settings
 # A sequence is compiled again this often, for other results that are kept.
 _MOST_PROGRAMS = 4
 
+# Run at most this many calls twice, for a value that an operator reads before it runs.
+_FEW = 4
+
 
 class Fusible:
     """A function whose calls may become a part of a sequence.
@@ -156,6 +159,25 @@ class Point:
     def own(self) -> range:
         """The numbers of the results of the last call."""
         return range(self.count - len(self.results), self.count)
+
+    def leading_to(self, kept: Iterable[int]) -> list[Point]:
+        """Those of the calls from which the results ``kept`` follow, in their order."""
+        wanted = set(kept)
+        found: list[Point] = []
+        point = self
+        while wanted:
+            own = wanted.intersection(point.own())
+            if own:
+                found.append(point)
+                wanted.difference_update(own)
+                wanted.update([each for each in point.step.sources if each >= 0])
+            assert point.before is not None
+            point = point.before
+        return found[::-1]
+
+    def is_far(self, index: int) -> bool:
+        """Whether too many calls lead to a result for them to run twice."""
+        return len(self.leading_to([index])) > _FEW
 
     def prepare(self, kept: Iterable[int], outside: list[Any], beside: bool) -> None:
         """Begin to compile the program of the sequence up to here.

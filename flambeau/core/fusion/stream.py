@@ -34,7 +34,8 @@ _MOST_BACKWARDS = 2
 # How many sequences are counted, the least recently seen first out.
 _MOST_SEEN = 256
 
-# How many sequences may come between recordings of one that repeats, until it is given up.
+# How often each of the known sequences may come, on average, until one that repeats and does not
+# come back as it was recorded is given up.
 _MOST_RECORDINGS = 16
 
 # All sequences are forgotten when they have more calls than these.
@@ -117,6 +118,8 @@ class Stream:
         self._recordings = 0
         # The functions that known sequences with programs begin with.
         self._beginnings: dict[Fusible, list[Point]] = {}
+        # Functions after which an operator reads a value that many calls lead to.
+        self._read_after: set[Fusible] = set()
 
     # Boundaries
 
@@ -145,6 +148,29 @@ class Stream:
         if count > _MOST_BACKWARDS:
             self.end()
         self._backwards = count
+
+    def seen(self, array: Any) -> Any:
+        """``array`` with its elements, for an operator that reads them before it runs.
+
+        The other calls go on waiting if few calls lead to it. Otherwise it is a boundary, from now
+        on also while calls run at once.
+        """
+        if type(array) is not Deferred:
+            if not self.calls:
+                return array
+            recorder = self._recorder if self.take == self._record else None
+            if recorder is not None and recorder.is_far(array):
+                self._read_after.add(self.calls[-1])
+            if self.calls[-1] in self._read_after:
+                self.end()
+            return array
+        segment = array.segment
+        value = array.value if segment is None else segment.alone(array)
+        if value is None and segment is self.segment:
+            # Nothing that goes on after this call can run as one program.
+            self._forget(segment.point.path()[0])
+            self._read_after.add(segment.point.step.call)
+        return array.computed() if value is None else value
 
     def _first(self) -> Any:
         if settings.is_fused() and (self._beginnings or self._wanted):
@@ -183,7 +209,7 @@ class Stream:
         """Record a sequence when it comes again."""
         if key not in self._wanted and len(key) > 1:
             self._wanted.add(key)
-            self._recordings = _MOST_RECORDINGS
+            self._recordings = _MOST_RECORDINGS * len(self._seen)
 
     def _recorded(self, recorder: Recorder, key: tuple[Fusible, ...], seen: _Seen) -> None:
         """A sequence has been recorded up to a boundary."""
@@ -370,6 +396,11 @@ def boundary() -> None:
     stream = here.stream
     if stream.take is not None or stream.calls:
         stream.end()
+
+
+def seen(array: Any) -> Any:
+    """See `Stream.seen`."""
+    return here.stream.seen(array)
 
 
 gears.finish = boundary

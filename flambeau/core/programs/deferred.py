@@ -71,6 +71,10 @@ class Deferred(jax.Array):
 
     _committed = committed
 
+    def devices(self) -> set[Any]:
+        """The devices of JAX on which the array is."""
+        return {*self.facts.sharding.device_set}
+
     def __len__(self) -> int:
         if not self.aval.shape:
             raise TypeError("len() of unsized object")
@@ -102,14 +106,6 @@ ARRAYS: frozenset[type] = frozenset({ArrayImpl, Deferred})
 def computed(array: Any) -> Any:
     """``array``, computed if it waits; anything else as it is."""
     return array.computed() if type(array) is Deferred else array
-
-
-def seen(array: Any) -> Any:
-    """`computed`, for a check of the elements: other calls go on waiting if they can."""
-    if type(array) is not Deferred:
-        return array
-    segment = array.segment
-    return array.value if segment is None else segment.seen(array)
 
 
 def keep(holder: Any, array: Any) -> None:

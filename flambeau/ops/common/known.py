@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core.fusion.stream import seen
 from flambeau.core.support.modes import modes
 from flambeau.core.values.cell import is_abstract
 from flambeau.core.values.host import MOST_ASKED
@@ -51,7 +52,7 @@ def present_values(name: str, array: Any, advice: str = "") -> np.ndarray:
             f"the shape of the result of {name}() depends on values, and a tensor on the meta "
             "device has none"
         )
-    return np.asarray(array)
+    return np.asarray(seen(array))
 
 
 def is_traced(tensor: Tensor) -> bool:

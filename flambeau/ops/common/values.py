@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.programs.deferred import seen
+from flambeau.core.fusion.stream import seen
 from flambeau.core.support.jax_private import ArrayImpl
 from flambeau.core.support.modes import modes
 from flambeau.core.tape import checks

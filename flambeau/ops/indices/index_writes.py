@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core.fusion.stream import seen
 from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.kernels.kinds import Array, Operand
 from flambeau.core.kernels.promotion import check_broadcast
@@ -358,7 +359,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     check_broadcast(input, mask)
     if not is_unknown(array):
         shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-        wanted = int(np.broadcast_to(np.asarray(array), shape).sum())
+        wanted = int(np.broadcast_to(np.asarray(seen(array)), shape).sum())
         if wanted > source.numel():
             raise RuntimeError(
                 f"masked_scatter(): mask has {wanted} true elements, source only {source.numel()}"

@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.devices.compiler import has_unknown_size
+from flambeau.core.fusion.stream import seen
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.support.warning import warn
@@ -293,7 +294,7 @@ def picked(mask: Any) -> tuple[Any, ...] | None:
     if is_abstract(mask):
         raise NotImplementedError("a mask on the meta device has no values to pick elements by")
     if not isinstance(mask, Tracer):
-        return positions_in(np.asarray(mask))
+        return positions_in(np.asarray(seen(mask)))
     count = None if modes.asking is None else modes.asking.count(mask)
     if count is None:
         return None
