@@ -264,15 +264,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "onnx.symbolic_opset11": {},
     "onnx.symbolic_opset12": {},
     # Processes
-    "distributed.algorithms.join": {
-        "class JoinHook": {"main_hook(); post_hook(is_last_joiner)": None},
-        "class Joinable": {"join_hook(**kwargs)": Refusal("a Joinable defines join_hook()")},
-        "class Join": Refusal(
-            "Join: a process that has no batches left cannot be replaced, since all processes run "
-            "each program together; give every process as many batches as the others, for example "
-            "by DistributedSampler(..., drop_last=True) or DataLoader(..., drop_last=True)"
-        ),
-    },
     "distributed.checkpoint.hf_storage": {
         "class HuggingFaceStorageReader; HuggingFaceStorageWriter": Refusal(
             "there is no {function}: flambeau.distributed.checkpoint.save and load write and read "
@@ -285,7 +276,6 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "class ChildFailedError": Exception,
         "record(fn, error_handler=None)": FIRST,
     },
-    "distributed.nn": {},
     "distributed.rpc": {"is_available()": False},
     "distributed._composable": {},
     "distributed._composable.fsdp": {

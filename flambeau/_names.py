@@ -221,8 +221,7 @@ ADVICE = {
     # Devices
     "one process may own several devices, and XLA communicates between them: place a model by "
     "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
-        cuda.comm cuda.nccl distributed.nn.all_gather
-        distributed.nn.all_reduce distributed.nn.reduce distributed.nn.broadcast
+        cuda.comm cuda.nccl distributed.nn.reduce distributed.nn.broadcast
         distributed.optim distributed.pipelining distributed.rpc.init_rpc
         distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown
     """,

@@ -89,19 +89,6 @@ def test_classes_and_numbers_are_pickled_by_name():
     assert mode == 2
 
 
-def test_a_class_of_the_table_has_its_methods():
-    join = import_module("flambeau.distributed.algorithms.join")
-
-    class Hook(join.JoinHook):
-        def main_hook(self):
-            return 3
-
-    assert Hook().main_hook() == 3
-    assert Hook().post_hook(is_last_joiner=True) is None
-    with pytest.raises(NotImplementedError, match="drop_last=True"):
-        join.Join([])
-
-
 def test_names_that_packages_import_without_calling_them():
     from flambeau.distributed.elastic.multiprocessing.errors import record
     from flambeau.fx.experimental.proxy_tensor import get_proxy_mode

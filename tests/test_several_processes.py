@@ -76,6 +76,10 @@ def test_collectives():
     run_in_two("in_two_collectives.py")
 
 
+def test_training_on_batches_of_their_own():
+    run_in_two("in_two_parts.py")
+
+
 def test_training_gives_the_numbers_of_one_device():
     run_in_two("in_two_training.py")
 

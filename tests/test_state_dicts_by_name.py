@@ -11,7 +11,6 @@ from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     apply_activation_checkpointing,
     checkpoint_wrapper,
 )
-from flambeau.distributed.algorithms.join import Join
 from flambeau.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -156,5 +155,3 @@ def test_rules_name_modules():
 
 def test_names_of_launchers():
     assert record(a_model) is a_model
-    with pytest.raises(NotImplementedError, match="as many batches as the others"):
-        Join([])

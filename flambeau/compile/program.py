@@ -27,7 +27,7 @@ from flambeau.compile.outputs.split import Split, without_constants
 from flambeau.compile.reading.leftovers import let_go, paused_collector
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
-from flambeau.core.devices import exhaustion, meshes
+from flambeau.core.devices import exhaustion, meshes, spanning
 from flambeau.core.devices.device import device
 from flambeau.core.devices.donation import owned
 from flambeau.core.operators.companions import place_of
@@ -121,6 +121,14 @@ class Program:
         keeps = recording.passing.roots or self.calls_back or self.is_guess
         keeps = keeps or recording.condition is not None
         free = set() if keeps else set(recording.writes)
+        #: Whether it exchanges values with the program of other processes.
+        self.spans_processes: bool = recording.trace.spans_processes
+        compile = _compile_for_all if self.spans_processes else compiled
+        if self.spans_processes and (self.is_guess or recording.condition is not None):
+            raise CompileError(
+                "processes exchange tensors in the compiled function, and it asks for values or "
+                "checks them, which may differ between the processes"
+            )
         self.donated: list[Cell] = [cell for cell in read if cell in free]
         self.kept: list[Cell] = [cell for cell in read if cell not in free]
         looked_up = [each for each in constants if isinstance(each, Where)]
@@ -158,6 +166,7 @@ class Program:
                 ],
                 [source_of(each) for each in recording.passing.arrivals],
                 recording.passing.refusal,
+                compile,
             )
             self.computation = self.gradients.forward
             self.executable = self._waiting(self.computation, recording.condition)
@@ -173,7 +182,7 @@ class Program:
 
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, self.places)
-        self.computation = compiled(
+        self.computation = compile(
             program, "compiled_step", donate=positions, like=like, at_once=True
         )
         self.executable = self._waiting(self.computation, recording.condition)
@@ -254,6 +263,7 @@ class Program:
 
         def write(results: Any) -> Any:
             # Here, where an interrupt loses nothing: the program has overwritten arrays by now.
+            results = spanning.own_parts(results) if self.spans_processes else results
             results = results if self.send is None else self.send(results)
             return self.write(results, arrays, leaves, found)
 
@@ -276,6 +286,15 @@ class Program:
     def source(self) -> str:
         """The Python code that a call runs besides the XLA program: checks, reads and writes."""
         return source_of(self)
+
+
+def _compile_for_all(function: Callable[..., Any], name: str, **options: Any) -> Callable[..., Any]:
+    """`compiled`, for a function that exchanges values with other processes."""
+    mesh = spanning.mesh_of(tuple(range(spanning.world)), jax.default_backend())
+    options.pop("like", None)
+    return spanning.each_on_its_own(
+        lambda spread: compiled(spread, name, **options), function, mesh
+    )
 
 
 def _record(stand_in: Callable[[Cell], Any] | None, given: tuple[Any, ...]) -> Any:

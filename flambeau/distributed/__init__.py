@@ -7,6 +7,9 @@ connects processes; the collectives are for other exchanges of a script. May imp
 - `device_mesh.py`: a `DeviceMesh` is a view of JAX's mesh, or of some of its axes. `tensor` places
   tensors on it. `data_parallel.py`, `fsdp` and `tensor.parallel` place parameters, and register
   hooks that constrain activations and gradients.
+- `reducer.py`: without a mesh, each process computes with its own batch, and gradients are averaged
+  at the end of a backward pass. `exchange.py`: such exchanges are programs too, and in a compiled
+  step they are part of its program (`spanning.each_on_its_own`).
 - Several processes run the same programs on arrays of which each has a part
   (`core/devices/spanning.py`). Before such a program is compiled, all exchange its digest
   (`store.py`), since different programs would wait for each other forever.
@@ -106,7 +109,7 @@ _absent = _Absent(__name__)
 
 
 def __getattr__(name: str) -> _Any:
-    # Packages read this attribute without importing the module.
-    if name == "distributed_c10d":
+    # Programs read these attributes without importing the modules.
+    if name in ("algorithms", "distributed_c10d", "nn"):
         return _import_module(f"{__name__}.{name}")
     return _absent(name)

@@ -196,7 +196,7 @@ def init_process_group(
     _state.seconds = seconds
     _state.rounds += 1
     if count > 1:
-        _state.store = Store(_state.rank)
+        _state.store, spanning.world = Store(_state.rank), count
         spanning.agree = Programs(_state.store, count, seconds).agree
         supervise(_state.store, count, seconds, min(seconds, _HEARTBEAT))
     if found is not None and found.world_size != count:
@@ -275,6 +275,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if group is not None and group is not world:
         return
     _state.world = _state.store = spanning.agree = None
+    spanning.world = 1
     if leave(sys.exc_info()[1]) and world.size() > 1 and jax.distributed.is_initialized():
         jax.distributed.shutdown()
 

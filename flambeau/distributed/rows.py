@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from flambeau.core.devices import spanning
 from flambeau.core.support.modes import no_grad
@@ -85,8 +84,8 @@ def into(
         said = "".join(f", {getattr(each, 'name', each)}" for each in options)
         found.channel.exchange(b"", f"{name}({array.dtype}{[*array.shape]}{said})")
     (where,) = array.sharding.device_set
-    mesh = _mesh(found.ranks, where.platform)
-    spread = NamedSharding(mesh, PartitionSpec("process"))
+    mesh = spanning.mesh_of(found.ranks, where.platform)
+    spread = NamedSharding(mesh, PartitionSpec(spanning.PROCESSES))
     mine = jax.device_put(array, mesh.local_devices[0])[None]
     shape = found.size(), *array.shape
     whole = jax.make_array_from_single_device_arrays(shape, spread, [mine])
@@ -143,20 +142,12 @@ def _fill(tensor: Tensor, elements: Any) -> None:
 @functools.lru_cache(maxsize=1024)
 def _program(mesh: Mesh, kind: Any, options: tuple[Any, ...]) -> tuple[Any, bool]:
     function, divided = kind(*options)
-    whole, parts = (NamedSharding(mesh, PartitionSpec(*each)) for each in ([], ["process"]))
+    whole, parts = (
+        NamedSharding(mesh, PartitionSpec(*each)) for each in ([], [spanning.PROCESSES])
+    )
     by_all = [each for each in options if isinstance(each, ReduceOp) and each not in BY_XLA]
 
     def collective(rows: Any) -> Any:
         return function(jax.lax.with_sharding_constraint(rows, whole) if by_all else rows)
 
     return jax.jit(collective, out_shardings=parts if divided else whole), divided
-
-
-@functools.lru_cache(maxsize=256)
-def _mesh(ranks: tuple[int, ...], platform: str) -> Mesh:
-    """The first device of each process."""
-    firsts: dict[int, Any] = {}
-    for each in jax.devices(platform):
-        firsts.setdefault(each.process_index, each)
-    devices = np.array([firsts[rank] for rank in ranks], dtype=object)
-    return Mesh(devices, ("process",), axis_types=(AxisType.Auto,))

@@ -318,7 +318,9 @@ def wrapped_models(rank):
     assert not np.array_equal(*first)
     wrapped = DistributedDataParallel(model)
     assert np.array_equal(wrapped.module.weight.numpy(force=True), first[0])
-    assert wrapped(flambeau.ones(4, 2)).shape == (8, 3)
+    assert wrapped(flambeau.ones(4, 2)).shape == (4, 3)
+    mesh = init_device_mesh("cpu", (8,))
+    assert DistributedDataParallel(model, device_mesh=mesh)(flambeau.ones(4, 2)).shape == (8, 3)
     with pytest.raises(RuntimeError, match="expects the same model across all ranks"):
         DistributedDataParallel(nn.Linear(2, 3 + rank))
     flambeau.manual_seed(rank)

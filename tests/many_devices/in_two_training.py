@@ -141,6 +141,18 @@ def experts_on_devices_of_their_own(rank):
     assert model.up.to_local().shape == (1, 8, 16)
 
 
+def arrays_that_are_held_are_not_overwritten(rank):
+    model = fully_sharded(MODELS["perceptron"][0]())
+    optimizer = optim.AdamW(model.parameters(), lr=0.01)
+    held = model.up.weight.jax()
+    before = held.addressable_data(0).tolist()
+    for pair in on_all("perceptron"):
+        F.cross_entropy(model(pair[0]), pair[1]).backward()
+        optimizer.step()
+    assert held.addressable_data(0).tolist() == before
+    assert model.up.weight.jax().addressable_data(0).tolist() != before
+
+
 if __name__ == "__main__":
     each_of_two.run(
         [
@@ -152,5 +164,6 @@ if __name__ == "__main__":
             the_fully_sharded_transformer_with_dropout,
             the_data_parallel_lstm,
             experts_on_devices_of_their_own,
+            arrays_that_are_held_are_not_overwritten,
         ]
     )

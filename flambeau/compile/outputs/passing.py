@@ -142,6 +142,7 @@ class PassedGradients:
         roots: The shape and dtype of each result that takes a cotangent.
         sources: The place of the tensor that takes each gradient.
         refusal: The error that prevents gradients, if any does.
+        compile: Gives the program of a function, like `compiled`.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class PassedGradients:
         roots: Sequence[Any],
         sources: Sequence[Source],
         refusal: Exception | None,
+        compile: Callable[..., Callable[..., Any]] = compiled,
     ) -> None:
         self.roots = roots
         self.sources = sources
@@ -158,8 +160,8 @@ class PassedGradients:
         self.leads_to_results = refusal is None and any(
             isinstance(each.where, Created) for each in sources
         )
-        self.forward = compiled(split.forward, "compiled_forward", at_once=True)
-        self.backward = compiled(split.backward, "compiled_backward", at_once=True)
+        self.forward = compile(split.forward, "compiled_forward", at_once=True)
+        self.backward = compile(split.backward, "compiled_backward", at_once=True)
         self.kernel = Kernel(
             _gradients_of(split, len(roots)), "compiled_function_backward",
             "CompiledFunctionBackwardBackward0",

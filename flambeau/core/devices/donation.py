@@ -45,7 +45,11 @@ def owned(arrays: list[Any], held: Container[int] = ()) -> list[Any]:
 def copied(array: Any) -> Any:
     """A copy of an array with the same sharding."""
     # Not `jnp.copy`, which would compile a program for each shape.
-    return jax.device_put(array, may_alias=False)
+    if array.is_fully_addressable:
+        return jax.device_put(array, may_alias=False)
+    # Other processes have the rest.
+    parts = [jax.device_put(each.data, may_alias=False) for each in array.addressable_shards]
+    return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
 
 
 def put(array: Any, where: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Arrays on devices of several processes, each of which runs the same program on them."""
+"""Arrays on devices of several processes, each of which runs the same program on them.
+
+A program may also compute in each process with arrays of its own, and exchange some of them; see
+`each_on_its_own`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from flambeau.core.devices import exhaustion
 from flambeau.core.devices.donation import put
 from flambeau.core.support.jax_private import ArrayImpl
+
+#: The axis of a mesh with one device of each process.
+PROCESSES = "process"
+
+#: The number of connected processes; set by `distributed`.
+world: int = 1
 
 #: Called before a program is compiled, with its name, its text, and the arguments that only this
 #: process has; set by `distributed`.
@@ -121,6 +131,53 @@ def run(program: Callable[..., Any], arguments: Any, name: str, processes: tuple
         raise
     finally:
         del waiting[number]
+
+
+@functools.lru_cache(maxsize=256)
+def mesh_of(ranks: tuple[int, ...], platform: str) -> Mesh:
+    """The first device of each process, along the axis `PROCESSES`."""
+    firsts: dict[int, Any] = {}
+    for each in jax.devices(platform):
+        firsts.setdefault(each.process_index, each)
+    devices = np.array([firsts[rank] for rank in ranks], dtype=object)
+    return Mesh(devices, (PROCESSES,), axis_types=(AxisType.Auto,))
+
+
+def each_on_its_own(
+    compile: Callable[[Callable[..., Any]], Callable[..., Any]],
+    function: Callable[..., Any],
+    mesh: Mesh,
+) -> Callable[..., Any]:
+    """A program by which each process computes with arrays of its own.
+
+    Args:
+        compile: Gives the program of a function.
+        function: A function of arrays and numbers; `jax.lax.psum` and its like over the axis
+            `PROCESSES` exchange values.
+        mesh: See `mesh_of`.
+    """
+    # JAX takes the arrays of the processes for copies of one, and does not compare them.
+    alike = PartitionSpec()
+    program = compile(
+        jax.shard_map(function, mesh=mesh, in_specs=alike, out_specs=alike, check_vma=False)
+    )
+    sharding, own = NamedSharding(mesh, alike), mesh.local_devices[0]
+
+    def whole(array: Any) -> Any:
+        if not isinstance(array, jax.Array):
+            return array
+        part = array if array.devices() == {own} else jax.device_put(array, own)
+        return jax.make_array_from_single_device_arrays(array.shape, sharding, [part])
+
+    def run(*arguments: Any) -> Any:
+        return own_parts(program(*jax.tree.map(whole, arguments)))
+
+    return run
+
+
+def own_parts(results: Any) -> Any:
+    """The results of a program of `each_on_its_own` as arrays of this process."""
+    return jax.tree.map(lambda each: each.addressable_data(0) if spans(each) else each, results)
 
 
 def moved(array: Any, sharding: Any) -> Any:

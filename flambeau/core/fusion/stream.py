@@ -165,7 +165,9 @@ class Stream:
                 self.end()
             return array
         segment = array.segment
-        value = array.value if segment is None else segment.alone(array)
+        if segment is None:
+            return array.value
+        value = segment.alone(array)
         if value is None and segment is self.segment:
             # Nothing that goes on after this call can run as one program.
             self._forget(segment.point.path()[0])

@@ -15,6 +15,7 @@ from typing import Any
 HIGHER: dict[str, str] = {
     "flambeau.checkpoint.storage_bytes.read": "a pickle of PyTorch's calls a function of `storage`",
     "flambeau.distributed.data_parallel.DistributedDataParallel": "`nn.parallel` has its name",
+    "flambeau.distributed.normalization.batch_norm": "`nn.SyncBatchNorm` exchanges statistics",
     "flambeau.library.compiled.load_library": "PyTorch's `ops` has its name",
     "flambeau.library.registry.namespace": "PyTorch's `ops` has the namespaces of custom operators",
     "flambeau.ops.selections.rules.run": "the operators that take a Selection create some too",

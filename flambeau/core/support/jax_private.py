@@ -81,6 +81,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "JAX's running transformation, to put it back after an interrupt and to find its tensors",
         "nothing: JAX goes on tracing after one such interrupt in a thousand; caches keep tracers",
     ),
+    "jax._src.core.extend_axis_env_nd": (
+        "an axis of processes while a trace exchanges values, and not in the rest of it",
+        "an error: exchanges then run in eager code only, outside of compiled functions",
+    ),
     "jaxlib.mlir.ir": (
         "`Context`, `Location`, `InsertionPoint`: those that an interrupt has left entered",
         "nothing: Python would then abort as it ends, after one interrupt in some thousand",
@@ -184,6 +188,9 @@ _XlaMetadata = _private("jax._src.xla_metadata_lib.XlaMetadata")
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
 _ir = _private("jaxlib.mlir.ir")
+
+#: A block in which an axis has a name and a size.
+axis_env: Any = _private("jax._src.core.extend_axis_env_nd")
 
 _avals = _private("jax._src.core.pytype_aval_mappings")
 _shard_arg_handlers = _private("jax._src.interpreters.pxla.shard_arg_handlers")

@@ -132,6 +132,7 @@ class Trace(Block):
         stand_in: Puts an array into a Cell on the meta device and returns it; ``None`` leaves such
             Cells unchanged.
         conditions: Must hold for the results of the program to count.
+        spans_processes: Whether the program exchanges values with that of other processes.
     """
 
     def __init__(self, first_sequence: int) -> None:
@@ -154,6 +155,7 @@ class Trace(Block):
         self.device: Any = None
         self.stand_in: Callable[[Cell], Any] | None = None
         self.conditions = Conditions()
+        self.spans_processes: bool = False
         self._owners: dict[int, Cell] = {}
         self._began = next_epoch()
         # The epochs in which something was computed outside the trace; see `outside`.

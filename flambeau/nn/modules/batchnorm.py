@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.devices import spanning
 from flambeau.core.operators.writing import all_or_none
 from flambeau.core.support import dtype as dtypes
+from flambeau.core.support.higher import higher
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
@@ -145,6 +147,11 @@ class _BatchNorm(_NormBase):
         uses_batch = self.training or (mean is None and variance is None)
         if self.training and not tracks:
             mean = variance = None
+        return self._batch_norm(input, mean, variance, uses_batch, momentum)
+
+    def _batch_norm(
+        self, input: Tensor, mean: Any, variance: Any, uses_batch: bool, momentum: Any
+    ) -> Tensor:
         return F.batch_norm(
             input, mean, variance, self.weight, self.bias, uses_batch, momentum, self.eps
         )
@@ -272,8 +279,9 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization with the statistics of the whole batch, over all devices.
 
-    In a program that JAX has sharded over devices the mean of a tensor is the mean over all shards,
-    so this is plain batch normalization of ``(N, C, *)``; see `BatchNorm2d`.
+    Processes that compute with parts of a batch of their own exchange the statistics of their
+    parts in training. The mean of a tensor on a mesh is the mean over all devices, so there this is
+    plain batch normalization of ``(N, C, *)``; see `BatchNorm2d`.
 
     Shapes: ``(N, C, *)`` to the same.
 
@@ -283,7 +291,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: The share of a batch in the new running statistics.
         affine: Whether there are a learned ``weight`` and ``bias``.
         track_running_stats: Whether there are running statistics.
-        process_group: Kept as an attribute, without effect.
+        process_group: The processes; by default all.
         device: The device of parameters and buffers.
         dtype: The dtype of parameters and running statistics.
         bias: Whether there is a ``bias``, if ``affine``.
@@ -316,6 +324,16 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(
                 f"SyncBatchNorm takes an input with channels, got shape {list(input.shape)}"
             )
+
+    def _batch_norm(
+        self, input: Tensor, mean: Any, variance: Any, uses_batch: bool, momentum: Any
+    ) -> Tensor:
+        if self.training and spanning.world > 1:
+            normalize = higher("flambeau.distributed.normalization.batch_norm")
+            found = normalize(self, input, momentum)
+            if found is not None:
+                return found
+        return super()._batch_norm(input, mean, variance, uses_batch, momentum)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

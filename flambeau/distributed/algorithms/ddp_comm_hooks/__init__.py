@@ -1,0 +1,1 @@
+"""Functions for `DistributedDataParallel.register_comm_hook`."""

@@ -1,0 +1,63 @@
+"""Programs of two processes, which PyTorch connects by Gloo: the same numbers in each."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+PROGRAMS = sorted((Path(__file__).parent / "processes").glob("*.py"))
+ROOT = Path(__file__).parents[2]
+
+
+def run(program: Path, folder: Path, *through: str) -> list[dict[str, Any]]:
+    """What each process has found."""
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
+    done = subprocess.run(
+        [sys.executable, *through, *launcher, str(program), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def check_equal(found: Any, expected: Any, where: str) -> None:
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for name, each in expected.items():
+            check_equal(found[name], each, f"{where} {name}")
+    elif isinstance(expected, list) and not _is_numeric(expected):
+        assert len(found) == len(expected), where
+        for i, each in enumerate(expected):
+            check_equal(found[i], each, f"{where} {i}")
+    elif expected is None or isinstance(expected, str | bool):
+        assert found == expected, where
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6, err_msg=where)
+
+
+def _is_numeric(value: list[Any]) -> bool:
+    return all(_is_numeric(e) if isinstance(e, list) else isinstance(e, float) for e in value)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.stem)
+def test_each_process_finds_what_it_finds_with_pytorch(program: Path, tmp_path: Path) -> None:
+    expected = run(program, tmp_path / "torch")
+    found = run(program, tmp_path / "flambeau", "-m", "flambeau")
+    for rank in range(2):
+        check_equal(found[rank], expected[rank], f"rank {rank}:")
