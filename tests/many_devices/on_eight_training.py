@@ -7,7 +7,12 @@ import flambeau
 from flambeau import nn, optim
 from flambeau.core.support.statistics import statistics
 from flambeau.distributed.device_mesh import init_device_mesh
-from flambeau.distributed.fsdp import FSDPModule, FullyShardedDataParallel, fully_shard
+from flambeau.distributed.fsdp import (
+    FSDPModule,
+    FullyShardedDataParallel,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
 from flambeau.distributed.tensor import Replicate, Shard
 from flambeau.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -180,6 +185,58 @@ def test_a_wrapped_module_shows_what_pytorch_shows():
     wrapped(flambeau.ones(8, 8)).sum().backward()
     assert wrapped.module.up.weight.grad.placements == (Shard(0),)
     assert wrapped.clip_grad_norm_(1.0) > 0
+
+
+class Seeing(Perceptron):
+    """Keeps the dtypes that its last call has had."""
+
+    def forward(self, x):
+        found = super().forward(x)
+        self.seen = (self.up.weight.dtype, found.dtype)
+        return found
+
+
+def trained_by(policy, is_compiled):
+    flambeau.manual_seed(0)
+    net, mesh = nn.Sequential(nn.Linear(8, 8), Seeing()), init_device_mesh("cpu", (8,))
+    inner = MixedPrecisionPolicy(param_dtype=policy.param_dtype)
+    fully_shard(net[0], mesh=mesh, mp_policy=inner)
+    fully_shard(net, mesh=mesh, mp_policy=policy)
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = flambeau.compile(step, fullgraph=True) if is_compiled else step
+    losses = [run(flambeau.from_numpy(numbers(8, 8))).item() for _ in range(4)]
+    for each in net.parameters():
+        assert isinstance(each, nn.Parameter)
+        assert each.dtype is each.grad.dtype is flambeau.float32
+        assert each.grad.placements == each.placements
+    return losses, net[1].seen
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_sharded_module_computes_in_the_dtype_of_its_policy(is_compiled):
+    half, single = flambeau.bfloat16, flambeau.float32
+    expected, seen = trained_by(MixedPrecisionPolicy(), is_compiled)
+    assert seen == (single, single)
+    policy = MixedPrecisionPolicy(param_dtype=half, output_dtype=single)
+    found, seen = trained_by(policy, is_compiled)
+    assert seen == (half, half)
+    np.testing.assert_allclose(found, expected, rtol=0.02)
+
+
+def test_a_module_keeps_its_parameters_where_its_forward_fails():
+    net = fully_shard(nn.Linear(8, 8), mp_policy=MixedPrecisionPolicy(param_dtype=flambeau.float16))
+    with pytest.raises(RuntimeError, match="shape"):
+        net(flambeau.ones(8, 3))
+    assert net.weight.dtype is flambeau.float32
+    assert net(flambeau.ones(8, 8)).dtype is flambeau.float16
 
 
 def test_a_module_without_parameters_to_train_is_not_wrapped():

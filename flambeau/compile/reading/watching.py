@@ -72,6 +72,9 @@ class WatchingTrace(Trace):
         #: Where tensors lie, if this machine has several devices.
         self.devices: Devices | None = Devices() if have_many_places() else None
 
+    def arguments(self) -> list[Any]:
+        return [leaf for _, leaf in self.facts.given.values()]
+
     def place(self) -> Any:
         found = None if self.devices is None else self.devices.of_program()
         return super().place() if found is None else found

@@ -212,6 +212,10 @@ class Trace(Block):
             self.reads[cell] = array
         return array
 
+    def arguments(self) -> list[Any]:
+        """The tensors among the arguments of the traced function, as the caller passed them."""
+        return []
+
     def as_input(self, cell: Cell, array: Any) -> Any:
         """The array of ``cell`` for a read from Python; a tracer if later values may differ."""
         is_known = isinstance(array, Tracer) or cell not in self.reads

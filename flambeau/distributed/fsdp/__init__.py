@@ -6,7 +6,6 @@ from flambeau._absent import Absent as _Absent
 from flambeau.distributed.fsdp._fully_shard import (
     CPUOffloadPolicy,
     FSDPModule,
-    MixedPrecisionPolicy,
     OffloadPolicy,
     UnshardHandle,
     fully_shard,
@@ -15,6 +14,7 @@ from flambeau.distributed.fsdp.api import (
     BackwardPrefetch,
     CPUOffload,
     MixedPrecision,
+    MixedPrecisionPolicy,
     ShardingStrategy,
 )
 from flambeau.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel

@@ -19,6 +19,9 @@ from flambeau.core.tape.packing import Hooks
 from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
+from flambeau.distributed.fsdp.api import MixedPrecisionPolicy
+from flambeau.distributed.fsdp.precision import compute_in
+from flambeau.distributed.own_rows import are_own, own_rows
 from flambeau.distributed.tensor.modules import distribute, members
 from flambeau.distributed.tensor.placements import Placement, Replicate, Shard
 from flambeau.distributed.tensor.spreading import lies, put
@@ -26,19 +29,12 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
+    "CPUOffloadPolicy", "FSDPModule", "OffloadPolicy", "UnshardHandle",
     "fully_shard",
 ]  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class MixedPrecisionPolicy:
-    """Accepted only in its default form; use `flambeau.autocast` for lower precision."""
-
-    param_dtype: Any = None
-    reduce_dtype: Any = None
-    output_dtype: Any = None
-    cast_forward_inputs: bool = True
+_AS_THEY_ARE = MixedPrecisionPolicy()
 
 
 @dataclasses.dataclass
@@ -84,7 +80,7 @@ def fully_shard(
     mesh: Any = None,
     reshard_after_forward: bool | int | None = None,
     shard_placement_fn: Callable[[Parameter], Shard | None] | None = None,
-    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
+    mp_policy: MixedPrecisionPolicy = _AS_THEY_ARE,
     offload_policy: OffloadPolicy | None = None,
     ignored_params: set[Parameter] | None = None,
 ) -> Any:
@@ -102,7 +98,8 @@ def fully_shard(
             to backward: half of the communication, for the memory of the whole module.
         shard_placement_fn: Returns the dimension along which to shard a parameter, as
             ``Shard(dim)``, or ``None`` for the default.
-        mp_policy: The default one.
+        mp_policy: The dtypes in which the module computes, except modules in it that are sharded
+            by themselves.
         offload_policy: None, or `OffloadPolicy`.
         ignored_params: Parameters that are replicated on all devices.
 
@@ -110,29 +107,28 @@ def fully_shard(
         ``module``, which is now an `FSDPModule` too.
 
     Raises:
-        NotImplementedError: A policy requests another precision, or other memory.
+        NotImplementedError: A policy requests other memory.
     """
-    if mp_policy != MixedPrecisionPolicy():
-        raise NotImplementedError(
-            f"fully_shard() computes in the parameters' dtype, got {mp_policy}; use "
-            "flambeau.autocast, or convert the module"
-        )
     if offload_policy is not None and type(offload_policy) is not OffloadPolicy:
         raise NotImplementedError("fully_shard() keeps parameters on the devices")
     devices = as_mesh(mesh)
     ignored = set() if ignored_params is None else {*map(id, ignored_params)}
+    own: list[Parameter] = []
     for name, tensor in members(module):
         cuts = isinstance(tensor, Parameter) and id(tensor) not in ignored
         wanted = shard_placement_fn(tensor) if shard_placement_fn is not None and cuts else None
         chosen: Placement = wanted or (_first_free(tensor, devices) if cuts else Replicate())
         if _is_cut(tensor, devices):
             continue
+        own += [tensor] if cuts else []
         whole = [Replicate()] * (devices.ndim - 1)
         distribute(tensor, devices, [*whole, chosen], name)
         if cuts and tensor.requires_grad:
             # A gradient arrives sharded or not, as XLA chooses.
             tensor.register_hook(functools.partial(_lying_as, tensor))
     _divide_activations(module, devices)
+    if mp_policy != _AS_THEY_ARE:
+        compute_in(module, mp_policy, own)
     if reshard_after_forward is not False:
         _gather_again(module)
     cls = type(module)
@@ -167,12 +163,21 @@ def _lying_as(parameter: Any, gradient: Any) -> Any:
 
 def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
     """Shard the inputs of the module, and the outputs of its layers, along the batch."""
-    module.register_forward_pre_hook(
-        lambda _, args, kwargs: (divided(args, mesh), divided(kwargs, mesh)), with_kwargs=True
-    )
+    # For each running call, whether the arguments are the rows of this process.
+    by_rows: list[bool] = []
+
+    def enter(_: Any, args: Any, kwargs: Any) -> Any:
+        by_rows.append(are_own((args, kwargs), mesh))
+        return divided(args, mesh), divided(kwargs, mesh)
+
+    def leave(_: Any, args: Any, output: Any) -> Any:
+        return own_rows(output, mesh) if by_rows and by_rows.pop() else None
+
+    module.register_forward_pre_hook(enter, with_kwargs=True)
     for each in module.modules():
         if each is module or any(True for _ in each.parameters(recurse=False)):
             each.register_forward_hook(lambda _, args, output: divided(output, mesh, tell=False))
+    module.register_forward_hook(leave, always_call=True)
 
 
 def _gather_again(module: Module) -> None:

@@ -6,7 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["BackwardPrefetch", "CPUOffload", "MixedPrecision", "ShardingStrategy"]
+__all__ = [
+    "BackwardPrefetch", "CPUOffload", "MixedPrecision", "MixedPrecisionPolicy", "ShardingStrategy",
+]  # fmt: skip
 
 
 class ShardingStrategy(enum.Enum):
@@ -39,6 +41,24 @@ class MixedPrecision:
     keep_low_precision_grads: bool = False
     cast_forward_inputs: bool = False
     cast_root_forward_inputs: bool = True
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """The dtypes in which a module of `fully_shard` computes; ``None`` changes none.
+
+    Attributes:
+        param_dtype: The dtype of parameters and floating-point arguments in forward and backward.
+            Gradients and optimizers keep the parameters' own.
+        reduce_dtype: Accepted for compatibility: XLA adds up gradients as it computes them.
+        output_dtype: The dtype of the module's results.
+        cast_forward_inputs: Whether arguments are converted.
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
 
 
 @dataclass

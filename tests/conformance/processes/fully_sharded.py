@@ -1,0 +1,152 @@
+"""A PyTorch program of two processes that share parameters: ``python fully_sharded.py FOLDER``.
+
+Each process writes what it has found, by name, to ``FOLDER/RANK.json``.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+
+ROWS = 4
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return x + self.down(self.up(self.norm(x)).tanh())
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList([Block(), Block()]), nn.Linear(8, 4)
+
+    def forward(self, x, y=None):
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(x)
+        if y is None:
+            return logits
+        return {"loss": nn.functional.cross_entropy(logits, y), "logits": logits}
+
+
+def network():
+    net = Net()
+    with torch.no_grad():
+        for each in net.parameters():
+            each.copy_(torch.arange(float(each.numel())).reshape(each.shape).sin() * 0.3)
+    return net
+
+
+def sharded():
+    net, mesh = network(), init_device_mesh("cpu", (2,))
+    for block in net.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    return net
+
+
+def batch(step):
+    x = (torch.arange(640.0) * 0.7).sin().reshape(10, 2 * ROWS, 8)
+    y = torch.arange(80).reshape(10, 2 * ROWS) % 4
+    return x[step, RANK * ROWS :][:ROWS], y[step, RANK * ROWS :][:ROWS]
+
+
+def loss_of(net, step):
+    x, y = batch(step)
+    return nn.functional.cross_entropy(net(x), y)
+
+
+def whole(tensors):
+    """The elements of all, as lists."""
+    wholes = [each.full_tensor() if hasattr(each, "full_tensor") else each for each in tensors]
+    return [each.detach().flatten().tolist() for each in wholes]
+
+
+def training():
+    net, found = sharded(), []
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
+    for step in range(5):
+        optimizer.zero_grad()
+        loss = loss_of(net, step)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.step()
+        found.append([loss.item(), *whole([norm])[0]])
+    return found, whole(net.parameters())
+
+
+def accumulated_gradients():
+    net = sharded()
+    for step in range(3):
+        net.set_requires_gradient_sync(step == 2)
+        loss_of(net, step).backward()
+    return whole([each.grad for each in net.parameters()])
+
+
+def results_in_a_dictionary():
+    net = sharded()
+    x, y = batch(0)
+    found = net(x, y=y)
+    (found["loss"] + found["logits"].square().mean()).backward()
+    # With flambeau each process has the loss of all rows.
+    mean = found["loss"].detach().clone() / 2
+    dist.all_reduce(mean)
+    shapes = {name: [*each.shape] for name, each in found.items()}
+    values = whole([mean, found["logits"]])
+    return shapes, values, whole([each.grad for each in net.parameters()])
+
+
+def without_gradient():
+    net = sharded().eval()
+    with torch.no_grad():
+        return whole([net(batch(0)[0])])
+
+
+def divided_layers():
+    net, mesh = network(), init_device_mesh("cpu", (2,))
+    plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    for block in net.blocks:
+        parallelize_module(block, mesh, plan)
+    optimizer, found = torch.optim.SGD(net.parameters(), lr=0.1), []
+    x, y = (torch.arange(32.0) * 0.7).sin().reshape(4, 8), torch.arange(4)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found, whole(net.parameters())
+
+
+CASES = [
+    training,
+    accumulated_gradients,
+    results_in_a_dictionary,
+    without_gradient,
+    divided_layers,
+]
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    RANK = dist.get_rank()
+    found = {}
+    for case in CASES:
+        sys.stderr.write(f"{RANK}: {case.__name__}\n")
+        found[case.__name__] = case()
+    (Path(sys.argv[1]) / f"{RANK}.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
