@@ -18,7 +18,7 @@ _Table = dict[str, Any]
 
 
 def compute_in(module: Module, policy: MixedPrecisionPolicy, own: Iterable[Parameter]) -> None:
-    """Let a module compute with copies of its parameters in another dtype.
+    """Make a module compute with copies of its parameters in another dtype.
 
     Gradients have the dtype of the parameters.
 
