@@ -171,7 +171,7 @@ def test_values_that_do_not_fit_are_refused_with_their_shapes_and_dtypes() -> No
         x[[0]] = flambeau.zeros(4, dtype=flambeau.float64)
     with pytest.raises(TypeError, match="list"):
         x[0] = [0.0] * 4
-    with pytest.raises(RuntimeError, match=r"300 overflows flambeau\.uint8"):
+    with pytest.raises(RuntimeError, match="300 cannot be converted"):
         flambeau.zeros(2, dtype=flambeau.uint8)[0] = 300
     assert (x.numpy() == ARRAY).all()
 

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau.core.devices import meshes
 from flambeau.core.kernels.casting import warn_of_lost_part
 from flambeau.core.kernels.kernel import Kernel
@@ -17,7 +15,7 @@ from flambeau.core.operators.overrides import any_overrides, flattened, handle_t
 from flambeau.core.operators.viewing import camel, forbidden_write, leaf_error
 from flambeau.core.programs import finishing
 from flambeau.core.programs.deferred import ARRAYS
-from flambeau.core.support.dtype import FLOATING, INTEGER
+from flambeau.core.support.dtype import FLOATING
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import trim
@@ -26,6 +24,7 @@ from flambeau.core.tape import forward
 from flambeau.core.tape.node import history_mover
 from flambeau.core.values import view
 from flambeau.core.values.cell import Cell
+from flambeau.core.values.convert import number_in
 from flambeau.core.values.dual import tangent_of
 from flambeau.core.values.history import is_part
 from flambeau.core.values.steps import Step
@@ -215,7 +214,7 @@ def assign(target: Tensor, value: Any, name: str) -> None:
         forward.written(assign, target, value, name)
         return
     is_tensor = isinstance(value, Tensor)
-    check_fits(value, target, name)
+    check_fits(value, target, name, to_infinity=True)
     if is_tensor:
         warn_of_lost_part(value.dtype, target.dtype)
     base = target._history_base()
@@ -237,8 +236,8 @@ def assign(target: Tensor, value: Any, name: str) -> None:
     put(target, run(_fit_kernel(is_tensor), (target, value)), name)
 
 
-def check_fits(value: Any, target: Tensor, name: str) -> None:
-    """Raise unless a tensor broadcasts to ``target``, or a number fits its dtype.
+def check_fits(value: Any, target: Tensor, name: str, to_infinity: bool = False) -> None:
+    """Raise unless a tensor broadcasts to ``target``, or a number fits its dtype; see `number_in`.
 
     Raises:
         RuntimeError: It does not.
@@ -255,13 +254,8 @@ def check_fits(value: Any, target: Tensor, name: str) -> None:
                 f"{list(to)} that it is assigned to"
             )
         return
-    to_dtype = target.dtype
-    if isinstance(value, complex) and not to_dtype.is_complex:
-        raise RuntimeError(f"{name}(): {value} cannot be stored in a tensor of {to_dtype}")
-    if to_dtype.category == INTEGER and not isinstance(value, complex):
-        limits = np.iinfo(to_dtype.numpy)
-        if not limits.min <= value <= limits.max:
-            raise RuntimeError(f"{name}(): {value} overflows {to_dtype}")
+    if isinstance(value, bool | int | float | complex):
+        number_in(value, target.dtype, name, to_infinity)
 
 
 @functools.cache

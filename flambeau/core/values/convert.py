@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -324,3 +325,54 @@ def __array_wrap__(self: Tensor, array: np.ndarray, *_: Any) -> Tensor:
 
 Tensor._legacy_array = staticmethod(legacy_array)
 Tensor._rebuild = staticmethod(rebuild_tensor)
+
+
+def number_in(value: Any, to: dtype, name: str, to_infinity: bool = False) -> Any:
+    """A Python number converted to the range of a dtype.
+
+    Fractions are truncated for integer dtypes, and small negative integers wrap around for unsigned
+    ones, as in PyTorch.
+
+    Args:
+        value: The number.
+        to: The dtype.
+        name: The operator, for the message.
+        to_infinity: Whether a number beyond a floating-point dtype counts as infinite.
+
+    Raises:
+        RuntimeError: The dtype cannot hold it.
+    """
+    if type(value) is complex and to.category != dtypes.COMPLEX and value.imag == 0:
+        value = value.real
+    found = _fitting(value, to)
+    is_beyond = found is None and to.category == dtypes.FLOATING
+    if is_beyond and to_infinity and not isinstance(value, complex):
+        return math.copysign(math.inf, value)
+    if found is None:
+        raise RuntimeError(f"{name}(): {value} cannot be converted to {to} without overflow")
+    return found
+
+
+def _fitting(value: Any, to: dtype) -> Any:
+    """``value`` as a number that a dtype can hold, or ``None`` if it cannot."""
+    if to.category == dtypes.COMPLEX:
+        return value
+    if isinstance(value, complex):
+        return None
+    if to.category == dtypes.FLOATING:
+        return value if abs(value) <= _GREATEST[to] or not math.isfinite(value) else None
+    if to.category == dtypes.BOOLEAN:
+        return value != 0
+    if not math.isfinite(value):
+        return None
+    limits, whole = np.iinfo(to.numpy), int(value)
+    wraps = isinstance(value, int) and not to.is_signed
+    lowest = -limits.max if wraps else limits.min
+    if not lowest <= value <= limits.max:
+        return None
+    return whole if to.is_signed else whole % (limits.max + 1)
+
+
+_GREATEST = {
+    each: float(dtypes.finfo(each).max) for each in dtypes.ALL_DTYPES if each.is_floating_point
+}

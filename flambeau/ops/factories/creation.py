@@ -14,6 +14,7 @@ from flambeau.core.operators.writing import put
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.values import plan
+from flambeau.core.values.convert import number_in
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.factories.factory import (
     Options,
@@ -23,7 +24,6 @@ from flambeau.ops.factories.factory import (
     constant,
     dtype_of_number,
     factory,
-    number_in,
     produce,
     shape_of,
     unfilled,

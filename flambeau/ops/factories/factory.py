@@ -224,48 +224,6 @@ def out_options(name: str, out: Any, dtype: Any, where: Any) -> tuple[Any, Any]:
     return out.dtype, out.device
 
 
-def number_in(value: Any, dtype: dtypes.dtype, name: str) -> Any:
-    """A Python number converted to the range of ``dtype``.
-
-    Fractions are truncated for integer dtypes, and small negative integers wrap around for unsigned
-    ones, as in PyTorch.
-
-    Raises:
-        RuntimeError: The dtype cannot hold it.
-    """
-    if type(value) is complex and dtype.category != COMPLEX and value.imag == 0:
-        value = value.real
-    found = _fitting(value, dtype)
-    if found is None:
-        raise RuntimeError(f"{name}(): {value} cannot be converted to {dtype} without overflow")
-    return found
-
-
-def _fitting(value: Any, dtype: dtypes.dtype) -> Any:
-    """``value`` as a number that ``dtype`` can hold, or ``None`` if it cannot."""
-    if dtype.category == COMPLEX:
-        return value
-    if isinstance(value, complex):
-        return None
-    if dtype.category == FLOATING:
-        return value if abs(value) <= _LARGEST[dtype] or not math.isfinite(value) else None
-    if dtype.category == BOOLEAN:
-        return value != 0
-    if not math.isfinite(value):
-        return None
-    limits, whole = np.iinfo(dtype.numpy), int(value)
-    wraps = isinstance(value, int) and not dtype.is_signed
-    lowest = -limits.max if wraps else limits.min
-    if not lowest <= value <= limits.max:
-        return None
-    return whole if dtype.is_signed else whole % (limits.max + 1)
-
-
-_LARGEST = {
-    each: float(dtypes.finfo(each).max) for each in dtypes.ALL_DTYPES if each.is_floating_point
-}
-
-
 def dtype_of_number(value: Any) -> dtypes.dtype:
     """The dtype that a factory infers from one number, or from a 0-d tensor."""
     if isinstance(value, Tensor):

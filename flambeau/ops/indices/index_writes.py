@@ -304,8 +304,14 @@ def _check_mask(mask: Any, name: str) -> None:
         raise RuntimeError(f"{name}(): mask must be of bool, got {mask.dtype.name}")
 
 
-@op(method=True, inplace=True, widen=True, linear=True)
-def masked_fill(input: Array, mask: Array, value: Operand) -> Array:
+@op(name="masked_fill", widen=True, linear=True)
+def _masked_fill(input: Array, mask: Array, value: Operand) -> Array:
+    return jnp.where(mask, jnp.asarray(value, input.dtype), input)
+
+
+@_in_place_too
+@function(method=True)
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
     """``value`` where ``mask`` is true, the elements elsewhere; the two are broadcast.
 
     Args:
@@ -313,17 +319,15 @@ def masked_fill(input: Array, mask: Array, value: Operand) -> Array:
         value: A number or a 0-d tensor.
 
     Raises:
-        RuntimeError: ``mask`` is not of bool, ``value`` has dimensions or is complex where
-            ``input`` is not, or the shapes do not broadcast.
+        RuntimeError: ``mask`` is not of bool, ``value`` has dimensions or does not fit the dtype of
+            ``input``, or the shapes do not broadcast.
     """
     _check_mask(mask, "masked_fill")
-    if jnp.ndim(value):
-        raise RuntimeError(
-            f"masked_fill(): value must be a number or a 0-d tensor, got shape {list(value.shape)}"
-        )
-    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(input):
+    _check_number("masked_fill", value)
+    _check_value(input, value, "masked_fill")
+    if isinstance(value, Tensor) and value.is_complex() and not input.is_complex():
         raise RuntimeError(f"masked_fill(): a complex value does not fit a tensor of {input.dtype}")
-    return jnp.where(mask, jnp.asarray(value, input.dtype), input)
+    return _masked_fill(input, mask, value)
 
 
 @op(name="masked_scatter", linear=True)

@@ -17,7 +17,7 @@ from flambeau.core.operators.misfits import require_tensors
 from flambeau.core.operators.op import function
 from flambeau.core.operators.overrides import flattened, handle_torch_function, has_torch_function
 from flambeau.core.operators.viewing import make_view, unrecorded_view
-from flambeau.core.operators.writing import assign, put
+from flambeau.core.operators.writing import assign, check_fits, put
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
 from flambeau.core.values.steps import Cut, Reshape, Slice
@@ -210,6 +210,8 @@ def written_copy(
             )
         # A fill, which takes a number of any dtype.
         value = value.reshape(()).to(source.dtype)
+    if not isinstance(value, Tensor):
+        check_fits(value, source, name, to_infinity=True)
     kernel, constants = _plan(source, indices, value, accumulate)
     if isinstance(value, Tensor):
         return run_with_constants(kernel, (source, value), constants)

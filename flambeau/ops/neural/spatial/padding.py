@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from flambeau.core.kernels.kinds import Array
 from flambeau.core.operators.op import op
+from flambeau.core.support.dtype import from_numpy_dtype
+from flambeau.core.values.convert import number_in
 
 __all__ = ["constant_pad_nd"]
 
@@ -49,7 +50,10 @@ def constant_pad_nd(input: Array, pad: tuple[int, ...], value: float = 0.0) -> A
         RuntimeError: ``pad`` has odd length, is too long, or crops too much.
     """
     pairs = _pairs("constant_pad_nd", input, pad)
-    fill = jnp.asarray(np.asarray(value).astype(input.dtype))
+    to = from_numpy_dtype(input.dtype)
+    # As a float, so that a negative number does not wrap around.
+    number = value if isinstance(value, complex) else float(value)
+    fill = jnp.asarray(number_in(number, to, "constant_pad_nd"), input.dtype)
     return lax.pad(input, fill, [(a, b, 0) for a, b in pairs])
 
 
