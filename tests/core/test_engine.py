@@ -146,3 +146,12 @@ def test_an_operator_that_keeps_residuals_is_differentiated_to_the_second_order(
     (second,) = flambeau.autograd.grad(first.sum(), x)
     assert first.tolist() == [3.0, 12.0]
     assert second.tolist() == [6.0, 12.0]
+
+
+def test_gradients_of_a_tensor_that_has_been_resized_are_refused():
+    weight = flambeau.ones(2, 3, requires_grad=True)
+    least = weight.min(-1)[0]
+    with flambeau.no_grad(), pytest.warns(UserWarning, match="was resized"):
+        flambeau.add(least, least, out=weight)
+    with pytest.raises(RuntimeError, match=r"invalid gradient.* expected shape compatible with"):
+        ((weight * weight).sum() + least.sum()).backward()

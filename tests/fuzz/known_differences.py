@@ -106,7 +106,7 @@ EAGER = [
         theirs="^Tensor",
         ours="^None",
         source="create_graph=True",
-        what=r"\.grad type",
+        what=r": \w+(\.grad)? type",
     ),
     Known(
         "a view made under no_grad does not require grad",
@@ -374,6 +374,18 @@ EAGER = [
         theirs="functions with out=... arguments don't support automatic differentiation",
         ours="^no error",
         source=r"dtype=lib\.(bool|u?int\d+)\).*\[\.\.\.\] = ",
+    ),
+    Known(
+        "integers take no part in gradients, also where values that do are written to them",
+        theirs="True",
+        ours="False",
+        source=r"dtype=lib\.(bool|u?int\d+)\).*\w\[[^]]+\] = ",
+        what="requires_grad",
+    ),
+    Known(
+        "the median of an expanded tensor is that of its elements, where PyTorch sorts in place",
+        source=r"\.expand\(.*\.median\(",
+        what="elements",
     ),
     Known(
         "lerp of tensors without dimensions keeps its dtype, whatever the weight's",
