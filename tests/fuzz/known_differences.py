@@ -150,6 +150,13 @@ EAGER = [
         what=FLAGS,
     ),
     Known(
+        "a view of a tensor that is written to and detached in place does not require grad",
+        theirs="False",
+        ours="True",
+        source=r"\.detach_\(\)",
+        what="is_leaf",
+    ),
+    Known(
         "a hook on a view stays with its value when the view is written to in place",
         what=r"\.grad elements",
         happens="a view with a hook is written to, or its base",
@@ -325,7 +332,8 @@ EAGER = [
     Known(
         "there is no complex32",
         theirs="^no error",
-        ours="flambeau.float32 assigned to a tensor of flambeau.float16|got float32 and float16",
+        ours="flambeau.float32 assigned to a tensor of flambeau.float16|got float32 and float16"
+        "|of flambeau.float(16|32) cannot go into a tensor of flambeau.float(16|32)",
         source=r"float16.*\(1 \+ 1j\)",
     ),
     Known(
