@@ -73,7 +73,7 @@ def convolve(
         or _pays_to_copy_windows(weight, stride)
     )
     alone = groups > 1 or (len(weight) == 1 and not copied)
-    if alone and groups == input.shape[1] and math.prod(kernel) <= UNROLLED_TAPS:
+    if alone and groups == input.shape[1]:
         return _channel_by_channel(input, weight, stride, borders, dilation)
     if groups > _SEPARATE_GROUPS:
         if copied or math.prod(kernel) <= UNROLLED_TAPS:

@@ -8,6 +8,7 @@ gradient of the filters is one loop for each tap in a row.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from jax import lax
 from flambeau.ops.common import loops
 from flambeau.ops.cpu_forms.fused_sum import fused_sum
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.spatial.taps import taps
+from flambeau.ops.neural.spatial.taps import UNROLLED_TAPS, taps
 
 Numbers = tuple[int, ...]
 
@@ -43,6 +44,19 @@ class Geometry(NamedTuple):
         """For each tap, the part of the input that it is multiplied with."""
         return taps(input, self.right[1:], self.counts, self.stride, self.dilation)
 
+    def lines(self) -> Lines:
+        """The taps as lines across the longest side of the filters."""
+        kernel = self.right[1:]
+        size = max(kernel)
+        side = kernel.index(size)
+        right = (1 if each == side else length for each, length in enumerate(kernel))
+        return Lines(
+            side,
+            self.dilation[side] * np.arange(size, dtype=np.int32),
+            (self.counts[side] - 1) * self.stride[side] + 1,
+            self._replace(right=(self.right[0], *right)),
+        )
+
 
 def _by_channel(filters: Any) -> Any:
     """``(C, *kernel)`` as one factor ``(C, 1, ...)`` for each tap."""
@@ -51,9 +65,45 @@ def _by_channel(filters: Any) -> Any:
     return [flat[:, place] for place in range(flat.shape[1])]
 
 
+class Lines(NamedTuple):
+    """The taps of filters as lines across their longest side.
+
+    Attributes:
+        side: The longest side.
+        starts: The place in the input where each line begins.
+        reach: The length of the input that a line takes.
+        geometry: That of one line.
+    """
+
+    side: int
+    starts: np.ndarray
+    reach: int
+    geometry: Geometry
+
+    def part(self, input: Any, start: Any) -> Any:
+        """The part of the input that the line beginning at ``start`` takes."""
+        return lax.dynamic_slice_in_dim(input, start, self.reach, self.side + 2)
+
+
 def _output(input: Any, filters: Any, geometry: Geometry) -> Any:
+    if math.prod(geometry.right[1:]) > UNROLLED_TAPS:
+        return _line_after_line(input, filters, geometry)
     found = zip(geometry.taps(input), _by_channel(filters), strict=True)
     return functools.reduce(jnp.add, [shifted * factor for shifted, factor in found])
+
+
+def _line_after_line(input: Any, filters: Any, geometry: Geometry) -> Any:
+    """`_output` for filters of many taps, which would take long to compile as one sum."""
+    lines = geometry.lines()
+    by_line = jnp.moveaxis(filters, lines.side + 1, 0)
+
+    def add(total: Any, line: Any) -> Any:
+        start, own = line
+        own = jnp.expand_dims(own, lines.side + 1)
+        return total + _output(lines.part(input, start), own, lines.geometry), None
+
+    zeros = jnp.zeros((*geometry.left[:2], *geometry.counts), input.dtype)
+    return loops.scan(add, zeros, (jnp.asarray(lines.starts), by_line))[0]
 
 
 def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
@@ -74,24 +124,21 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
 
 
 def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
-    kernel = geometry.right[1:]
     # A loop along the longest side: without one, XLA compiles each tap for a tenth of a second, and
     # recomputes the cotangent, with the whole forward that it depends on, for each.
-    size = max(kernel)
-    side = kernel.index(size)
-    reach = (geometry.counts[side] - 1) * geometry.stride[side] + 1
-    line = geometry._replace(
-        right=(geometry.right[0], *(1 if each == side else k for each, k in enumerate(kernel)))
-    )
+    lines = geometry.lines()
+    line = lines.geometry
 
     def of_line(start: Any) -> Any:
-        part = lax.dynamic_slice_in_dim(input, start, reach, side + 2)
-        return jnp.stack([_sum_of_channels(each * cotangent) for each in line.taps(part)])
+        part = lines.part(input, start)
+        if math.prod(line.right[1:]) > UNROLLED_TAPS:
+            return jnp.moveaxis(_filter_gradient(cotangent, part, line), 0, -1)
+        found = [_sum_of_channels(each * cotangent) for each in line.taps(part)]
+        return jnp.stack(found).reshape(*line.right[1:], -1)
 
-    starts = geometry.dilation[side] * np.arange(size, dtype=np.int32)
     # In the order of the taps: the longest side moved back to its place.
-    found = loops.map(of_line, jnp.asarray(starts)).reshape(size, *line.right[1:], -1)
-    return jnp.moveaxis(found, (0, -1), (side + 1, 0)).reshape(geometry.right)
+    found = loops.map(of_line, jnp.asarray(lines.starts))
+    return jnp.moveaxis(found, (0, -1), (lines.side + 1, 0)).reshape(geometry.right)
 
 
 def _sum_of_channels(products: Any) -> Any:

@@ -49,6 +49,13 @@ CONVOLUTIONS = {
     "many taps, a group for each channel": (
         (2, 3, 11, 13), (3, 1, 4, 7), (2, 1), [(3, 2), (3, 3)], (1, 2), 3,
     ),
+    "large filters, a group for each channel": (
+        (2, 3, 14, 24), (6, 1, 9, 11), (2, 1), [(4, 4), (5, 3)], (1, 2), 3,
+    ),
+    "large filters, one channel": ((2, 1, 30, 31), (1, 1, 21, 11), (1, 1), [(5, 5)] * 2, (1, 1), 1),
+    "large filters of volumes, a group for each channel": (
+        (1, 2, 10, 9, 11), (2, 1, 9, 8, 9), (1, 1, 2), [(1, 1), (0, 2), (3, 3)], (1, 1, 1), 2,
+    ),
     "one row of taps for each channel": ((2, 4, 70), (4, 1, 30), (2,), [(9, 8)], (1,), 4),
     "long, a group for each channel": ((2, 12, 90), (24, 1, 70), (2,), [(9, 8)], (1,), 12),
     "long, many groups": ((2, 18, 24, 9), (18, 2, 9, 8), (1, 1), [(4, 4), (4, 3)], (1, 1), 9),
