@@ -423,7 +423,7 @@ EAGER = [
         theirs="False",
         ours="True",
         source="create_graph=True",
-        what="requires_grad",
+        what="requires_grad|has_node",
     ),
     Known(
         "the result of a module with a full backward hook may be overwritten",
@@ -434,6 +434,17 @@ EAGER = [
         "rounding decides which results are exactly 0",
         source=r"(linalg\.cross\((\w+), \2\)|F\.normalize\().*masked_select\(\(\w+ != 0\)\)",
         what=r"call \d+: \w+ shape",
+    ),
+    Known(
+        "rounding decides which results are exactly 0",
+        source=r"\.corrcoef\(",
+        what=r"call \d+: \w+ elements",
+    ),
+    Known(
+        "rounding decides which results are equal",
+        theirs=r"^(\[*)?(True|False)\b",
+        source=r"F\.\w+_norm\(.*(\.(eq|ne|lt|le|gt|ge)\(| (==|!=|<|<=|>|>=) )",
+        what=r"call \d+: \w+ elements",
     ),
     Known(
         "rounding decides which results are exactly 0",
