@@ -116,6 +116,13 @@ EAGER = [
         what=f"{FLAGS}|is missing",
     ),
     Known(
+        "a view does not follow a later requires_grad_() of its base",
+        theirs="^Tensor",
+        ours="^None",
+        source=r"requires_grad_\((True)?\)",
+        what=r"\.grad type",
+    ),
+    Known(
         "a view made under no_grad does not require grad",
         theirs="False",
         ours="True",
@@ -391,6 +398,19 @@ EAGER = [
         what="requires_grad",
     ),
     Known(
+        "integers take no part in gradients, also where values that do are written to them",
+        theirs="^no error",
+        ours="cannot register a hook on a tensor that does not require grad",
+        source=r"dtype=lib\.(bool|u?int\d+)\).*\w\[[^]]+\] = ",
+    ),
+    Known(
+        "linear of a vector is one of a row: its result is no view, and its bias has its dtype",
+        source=r"F\.linear\(",
+        ours="needs tensors of one dtype|False",
+        theirs="^no error|True",
+        what="error|value",
+    ),
+    Known(
         "the median of an expanded tensor is that of its elements, where PyTorch sorts in place",
         source=r"\.expand\(.*\.median\(",
         what="elements",
@@ -498,6 +518,11 @@ COMPILED = [
         source=r"\.register_\w*hook\(.*\.detach_\(\)",
         what="error type",
         theirs="hook",
+    ),
+    Known(
+        "an index out of range is no error in a compiled function",
+        theirs=r"index \d+ is out of bounds|out of range",
+        ours="^no error",
     ),
     Known(
         "a matrix that cannot be factored gives NaN in a compiled function",
