@@ -5,7 +5,9 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compile import CompileError
 from flambeau.nn.modules import module as all_modules
+from tests.compile.following import MAY_RUN_EAGERLY
 
 
 class Pair(nn.Module):
@@ -248,3 +250,34 @@ def test_a_tensor_that_is_detached_keeps_its_hook(leave):
 
     compiled = flambeau.compile(step)
     assert [gradient(each) for each in (step, compiled, compiled)] == [[2.0] * 3] * 3
+
+
+@MAY_RUN_EAGERLY
+@pytest.mark.parametrize("make", ["made", "detached", "kept"])
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_on_new_leaves_are_called(make, kind):
+    outside, kept = flambeau.ones(2), {}
+
+    def hook(value):
+        if kind == "register_hook":
+            return value * 3
+        value.grad.mul_(3)
+        return None
+
+    def step(x):
+        leaf = (outside.detach() if make == "detached" else x * 2).requires_grad_()
+        getattr(leaf, kind)(hook)
+        if make == "kept":
+            kept["leaf"] = leaf
+            return x
+        return leaf
+
+    run = flambeau.compile(step)
+    for _ in range(3):
+        found = run(flambeau.ones(2))
+        leaf = kept["leaf"] if make == "kept" else found
+        (leaf * 1).sum().backward()
+        assert leaf.grad.tolist() == [3.0, 3.0]
+    if make != "kept":
+        with pytest.raises(CompileError, match="registers a hook on a leaf"):
+            flambeau.compile(step, fullgraph=True)(flambeau.ones(2))

@@ -108,6 +108,12 @@ class Results:
         slot = self.slot_of(value)
         if slot is not None:
             return Result(where=slot)
+        is_leaf = value.grad_fn is None and not self.trace.is_outside(value)
+        if is_leaf and any(value._leaf_hooks()):
+            raise errors.CompileError(
+                "the compiled function registers a hook on a leaf that it creates and returns or "
+                "keeps, and a program would leave the hook out; register it after the call"
+            )
         alias = self._alias(value)
         if alias is not None:
             return alias
