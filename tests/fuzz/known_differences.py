@@ -520,6 +520,13 @@ COMPILED = [
         theirs="hook",
     ),
     Known(
+        "a recorded gradient requires grad, also where a mask picks nothing",
+        theirs="False",
+        ours="True",
+        source=r"masked_select.*create_graph=True",
+        what="requires_grad|has_node",
+    ),
+    Known(
         "an index out of range is no error in a compiled function",
         theirs=r"index \d+ is out of bounds|out of range",
         ours="^no error",
