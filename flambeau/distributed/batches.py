@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -110,15 +112,23 @@ def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) ->
 
 
 def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """The results of ``function`` for the tensors in tuples, lists and dictionaries."""
+    """The results of ``function`` for the tensors in containers and dataclasses."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(mapped(each, function) for each in value))
     if type(value) in (tuple, list):
         return type(value)(mapped(each, function) for each in value)
-    if type(value) is dict:
-        return {key: mapped(each, function) for key, each in value.items()}
+    if isinstance(value, dict):
+        new = copy.copy(value)
+        for key, each in value.items():
+            new[key] = mapped(each, function)
+        return new
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        new = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(new, field.name, mapped(getattr(value, field.name), function))
+        return new
     return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.core.support.modes import modes
@@ -125,8 +125,9 @@ class DistributedDataParallel(Module, Joinable):
             assert mesh is not None
             return self.module(*divided(inputs, mesh, dim), **divided(kwargs, mesh, dim))
         is_synced = modes.grad_enabled and self.require_backward_grad_sync
-        if is_synced:
-            self.expects_backward = True
+        if modes.grad_enabled:
+            self.expects_backward = is_synced
+            reducer.waiting.clear()
         self._begin(reducer, is_synced)
         inputs, kwargs = mapped((inputs, kwargs), self._moved)
         return self.module(*inputs, **kwargs)
@@ -173,6 +174,11 @@ class DistributedDataParallel(Module, Joinable):
             yield
         finally:
             self.require_backward_grad_sync = before
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
+        """Leave out parameters and buffers of a module that is wrapped later, by their names."""
+        module._ddp_params_and_buffers_to_ignore = [*names]
 
     def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Average the gradients by a function.

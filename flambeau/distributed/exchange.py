@@ -122,7 +122,7 @@ def pieces(arrays: Sequence[Any], most: float) -> list[list[int]]:
     for i, each in enumerate(arrays):
         size = each.size * each.dtype.itemsize
         piece, before = last.get(each.dtype, ([], most))
-        if before + size > most:
+        if not piece or before + size > most:
             piece, before = [], 0
             found.append(piece)
         piece.append(i)

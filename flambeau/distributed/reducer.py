@@ -38,7 +38,7 @@ class GradBucket:
         self, index: int, parameters: list[Tensor], gradients: list[Tensor], is_last: bool
     ) -> None:
         self._index, self._is_last = index, is_last
-        self._parameters, self._gradients = parameters, gradients
+        self._parameters = parameters
         self._buffer: Tensor = cat([each.reshape(-1) for each in gradients])
 
     def index(self) -> int:
@@ -54,8 +54,10 @@ class GradBucket:
         self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:
-        """The gradients, one for each parameter."""
-        return [*self._gradients]
+        """The gradients as views of `buffer`, one for each parameter."""
+        parts = self._buffer.split([each.numel() for each in self._parameters])
+        pairs = zip(parts, self._parameters, strict=True)
+        return [part.view(own.shape) for part, own in pairs]
 
     def parameters(self) -> list[Tensor]:
         """The parameters."""
@@ -84,7 +86,7 @@ class Reducer:
     def __init__(
         self, owner: Module, module: Module, group: ProcessGroup, megabytes: float | None
     ) -> None:
-        ignored = {*getattr(module, "_ddp_params_and_buffers_to_ignore", ())}
+        self.ignored: set[str] = {*getattr(module, "_ddp_params_and_buffers_to_ignore", ())}
         self.group = group
         self.divisor: float = group.size()
         self.hook: tuple[Callable[..., Any], Any] | None = None
@@ -92,11 +94,10 @@ class Reducer:
         self.parameters: dict[str, Tensor] = {
             name: each
             for name, each in module.named_parameters()
-            if each.requires_grad and name not in ignored
+            if each.requires_grad and name not in self.ignored
         }
-        self.buffers: list[str] = [
-            name for name, _ in module.named_buffers() if name not in ignored
-        ]
+        # The parameters that have no gradient yet since the forward pass.
+        self.waiting: set[Tensor] = set()
         # The parameters may outlive the wrapper.
         ready = functools.partial(_ready, weakref.ref(owner))
         for each in self.parameters.values():
@@ -169,7 +170,8 @@ class Reducer:
 
     def broadcast_buffers(self, module: Module, place: int = 0) -> None:
         """Give all processes the buffers of one."""
-        self.broadcast([module.get_buffer(name) for name in self.buffers], place)
+        named = module.named_buffers()
+        self.broadcast([each for name, each in named if name not in self.ignored], place)
 
     def broadcast(self, tensors: list[Tensor], place: int) -> None:
         """Give all processes the tensors of one."""
@@ -185,9 +187,20 @@ class Reducer:
         return int(found.item())
 
 
-def _ready(owner: weakref.ref[Any], _: Tensor) -> None:
-    """A gradient has been accumulated; all of them are averaged when the backward pass ends."""
+def _ready(owner: weakref.ref[Any], parameter: Tensor) -> None:
+    """A gradient has been accumulated; all of them are averaged when the backward pass ends.
+
+    Other parameters may get theirs from another backward pass, after which they are averaged again.
+    """
     wrapper, run = owner(), engine.running()
-    if wrapper is not None and wrapper.expects_backward and run is not None:
-        wrapper.expects_backward = False
-        run.callbacks.append(wrapper.reducer.average)
+    if wrapper is None or not wrapper.expects_backward or run is None:
+        return
+    while run.outer is not None:
+        run = run.outer
+    reducer: Reducer = wrapper.reducer
+    if not reducer.waiting:
+        reducer.waiting.update(reducer.parameters.values())
+    reducer.waiting.discard(parameter)
+    wrapper.expects_backward = bool(reducer.waiting)
+    if reducer.average not in run.callbacks:
+        run.callbacks.append(reducer.average)

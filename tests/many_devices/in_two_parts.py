@@ -17,6 +17,7 @@ from flambeau import distributed, nn, optim
 from flambeau.core.support.statistics import statistics
 from flambeau.distributed import ReduceOp
 from flambeau.distributed.algorithms.join import Join, Joinable
+from flambeau.distributed.fsdp import fully_shard
 from flambeau.distributed.nn import functional as exchanges
 from flambeau.nn import functional as F
 from flambeau.nn.parallel import DistributedDataParallel
@@ -229,6 +230,16 @@ def what_cannot_be_averaged_is_refused(rank):
         Joinable().join_hook()
 
 
+def unequal_rows_are_refused_by_shared_parameters(rank):
+    net = fully_shard(nn.Linear(8, 8))
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"process 0 has \[\[4, 8\]\]; process 1 has \[\[3, 8\]\]"
+        ):
+            net(flambeau.ones(4 - rank, 8))
+        assert net(flambeau.ones(4, 8)).shape == (4, 8)
+
+
 def values_that_decide_leave_one_program(rank):
     """Each process could take another branch."""
     net = DistributedDataParallel(nn.Linear(2, 1, bias=False))
@@ -261,6 +272,7 @@ CHECKS = [
     one_process_is_a_group,
     copies_average_too,
     what_cannot_be_averaged_is_refused,
+    unequal_rows_are_refused_by_shared_parameters,
     values_that_decide_leave_one_program,
 ]
 

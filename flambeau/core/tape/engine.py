@@ -83,6 +83,8 @@ class Backward:
         self.plain: bool = targets is None and modes.trace is None and not anomaly.enabled
         #: Notes of hooks, until the end of this run.
         self.notes: dict[Any, Any] = {}
+        #: The backward in whose node or hook this one runs, if any.
+        self.outer: Any = None
         #: Functions to call after all nodes have run.
         self.callbacks: list[Callable[[], Any]] = []
         #: The changes of this run to gradients, and the enclosing backward.
@@ -104,7 +106,7 @@ class Backward:
             if reached is None or edge[0] in reached:
                 array = None if cotangent is None else cotangent._read()
                 self._send(edge, cotangent if self.as_tensors else array)
-        outer = this_thread.backward
+        self.outer = outer = this_thread.backward
         if outer is not None:
             self.changes = outer.changes
         count = len(self.changes)

@@ -11,6 +11,8 @@ from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import PREFIX
+from flambeau.distributed.objects import broadcast_object_list
+from flambeau.distributed.process_group import get_rank, is_initialized
 from flambeau.distributed.tensor.spreading import full_tensor, lies
 from flambeau.nn.module import Module
 
@@ -30,7 +32,8 @@ class StateDictOptions:
         ignore_frozen_params: Skip parameters that require no grad.
         keep_submodule_prefixes: Accepted for compatibility.
         strict: Whether names that are missing or unknown are errors.
-        broadcast_from_rank0: Accepted: each process shards its own copy.
+        broadcast_from_rank0: Load the state dict of process 0, through its memory; others may give
+            an empty one.
         flatten_optimizer_state_dict: Not supported.
         dsd_fqn_modifiers: Accepted for PyTorch's sake.
     """
@@ -83,6 +86,7 @@ def set_model_state_dict(
         The missing and unexpected names, as from `Module.load_state_dict`.
     """
     strict = options is None or options.strict
+    model_state_dict = _given(model_state_dict, options)
     return model.load_state_dict(model_state_dict, strict=strict)
 
 
@@ -150,6 +154,7 @@ def set_optimizer_state_dict(
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
+    optim_state_dict = _given(optim_state_dict, options)
     numbered = _numbered(several, _names(model), optim_state_dict, options)
     for optimizer, state_dict in zip(several, numbered, strict=True):
         optimizer.load_state_dict(state_dict)
@@ -184,10 +189,23 @@ def set_state_dict(
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
+    model_state_dict = _given(model_state_dict, options)
+    optim_state_dict = _given(optim_state_dict, options)
+    if options is not None:
+        options = dataclasses.replace(options, broadcast_from_rank0=False)
     _numbered(several, _names(model), optim_state_dict, options)
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, several, optim_state_dict, options=options)
     return result
+
+
+def _given(state_dict: dict[str, Any], options: StateDictOptions | None) -> dict[str, Any]:
+    """The state dict to load: this process's, or that of process 0."""
+    if options is None or not options.broadcast_from_rank0 or not is_initialized():
+        return state_dict
+    found = [state_dict if get_rank() == 0 else {}]
+    broadcast_object_list(found, src=0)
+    return found[0]
 
 
 def _placed(value: Any, options: StateDictOptions) -> Any:

@@ -21,7 +21,7 @@ from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.fsdp.api import MixedPrecisionPolicy
 from flambeau.distributed.fsdp.precision import compute_in
-from flambeau.distributed.own_rows import are_own, own_rows
+from flambeau.distributed.own_rows import own_rows, shared
 from flambeau.distributed.tensor.modules import distribute, members
 from flambeau.distributed.tensor.placements import Placement, Replicate, Shard
 from flambeau.distributed.tensor.spreading import lies, put
@@ -167,8 +167,9 @@ def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
     by_rows: list[bool] = []
 
     def enter(_: Any, args: Any, kwargs: Any) -> Any:
-        by_rows.append(are_own((args, kwargs), mesh))
-        return divided(args, mesh), divided(kwargs, mesh)
+        found, are_rows = shared((args, kwargs), mesh)
+        by_rows.append(are_rows)
+        return found
 
     def leave(_: Any, args: Any, output: Any) -> Any:
         return own_rows(output, mesh) if by_rows and by_rows.pop() else None

@@ -162,7 +162,94 @@ def ends_all_when_one_has_finished():
     return "no error"
 
 
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.one(x), self.other(x)
+
+
+def backward_passes_to_different_parameters():
+    net = DistributedDataParallel(Two())
+    one, other = net(batch(0)[0])
+    one.square().sum().backward()
+    other.square().sum().backward()
+    return gradients(net)
+
+
+class Again(torch.autograd.Function):
+    """Computes a layer again in its backward, as reversible networks do."""
+
+    @staticmethod
+    def forward(ctx, x, layer):
+        ctx.layer = layer
+        ctx.save_for_backward(x)
+        return layer(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad():
+            found = ctx.layer(x)
+        torch.autograd.backward(found, grad)
+        return x.grad, None
+
+
+class Reversible(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return Again.apply(self.first(x), self.last)
+
+
+def a_backward_pass_in_another():
+    net = DistributedDataParallel(Reversible())
+    net(batch(0)[0]).square().sum().backward()
+    return gradients(net)
+
+
+def gradients_of_a_bucket_are_views():
+    def tripled(state, bucket):
+        for each in bucket.gradients():
+            each.mul_(3)
+        total = bucket.buffer() / 2
+        return dist.all_reduce(total, async_op=True).get_future().then(lambda each: each.value()[0])
+
+    return hooks(tripled)
+
+
+class Changing(nn.Module):
+    """Its buffers come and go, and a parameter has no elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.empty, self.layer = nn.Parameter(torch.zeros(0, 2)), nn.Linear(4, 2)
+        for name in ("kept", "dropped"):
+            self.register_buffer(name, torch.ones(1) * RANK)
+
+    def forward(self, x):
+        if not hasattr(self, "new"):
+            self.register_buffer("new", torch.ones(1) * RANK)
+        self.dropped = None
+        return self.layer(x) * self.kept + self.empty.sum(0)
+
+
+def buffers_that_come_and_go():
+    net = DistributedDataParallel(Changing())
+    for _ in range(2):
+        net(batch(0)[0]).square().sum().backward()
+    return state(net)
+
+
 CASES = [
+    backward_passes_to_different_parameters,
+    a_backward_pass_in_another,
+    gradients_of_a_bucket_are_views,
+    buffers_that_come_and_go,
     training,
     adaptive_steps_with_running_statistics,
     own_statistics,
@@ -181,6 +268,7 @@ CASES = [
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     RANK = dist.get_rank()
+    torch.manual_seed(0)
     found = {}
     for case in CASES:
         sys.stderr.write(f"{RANK}: {case.__name__}\n")

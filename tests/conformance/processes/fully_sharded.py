@@ -5,11 +5,17 @@ Each process writes what it has found, by name, to ``FOLDER/RANK.json``.
 
 import json
 import sys
+from collections import OrderedDict
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    set_model_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import (
@@ -133,7 +139,63 @@ def divided_layers():
     return found, whole(net.parameters())
 
 
+def layers_around_a_sharded_one():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    fully_shard(net[1])
+    x = batch(0)[0].requires_grad_()
+    net(x).square().mean().backward()
+    return whole([x.grad, *(each.grad for each in net.parameters())])
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        nn.init.ones_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, x, factors):
+        return OrderedDict(found=self.layer(x) * factors.sum())
+
+
+class Scaling(nn.Module):
+    """Makes an argument of its layers itself, as positions and masks are made."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Scaled(), Scaled()])
+        for each in self.layers:
+            fully_shard(each)
+
+    def forward(self, x):
+        for each in self.layers:
+            x = each(x, torch.arange(3.0))["found"]
+        return x
+
+
+def arguments_that_are_no_rows():
+    x, net, root = batch(0)[0], Scaled(), Scaling()
+    fully_shard(net)
+    fully_shard(root)
+    found = [net(x, torch.arange(3.0)), net(x, torch.tensor(0.5)), {"found": root(x)}]
+    return whole([each["found"] for each in found]), [type(each).__name__ for each in found]
+
+
+def state_of_the_first_process():
+    net = sharded()
+    options = StateDictOptions(full_state_dict=True)
+    state = get_model_state_dict(net, options=options)
+    state = {name: each * 2 for name, each in state.items()} if RANK == 0 else {}
+    options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+    set_model_state_dict(net, state, options=options)
+    return whole(net.parameters())
+
+
 CASES = [
+    layers_around_a_sharded_one,
+    arguments_that_are_no_rows,
+    state_of_the_first_process,
     training,
     accumulated_gradients,
     results_in_a_dictionary,
