@@ -22,7 +22,7 @@ def test_packages_that_import_distributed_alone_find_meshes():
 
 
 def test_modules_that_packages_import_say_what_to_do_when_they_are_used():
-    for module, name in ((nn, "all_reduce"), (rpc, "init_rpc")):
+    for module, name in ((nn, "broadcast"), (rpc, "init_rpc")):
         with pytest.raises(AttributeError, match=f"'{name}': one process may own several devices"):
             getattr(module, name)
 

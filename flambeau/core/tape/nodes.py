@@ -296,7 +296,7 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     array = old._read()
     try:
         total = kernels.add_cotangents(array, new)
-    except TypeError:
+    except (TypeError, ValueError):
         raise RuntimeError(
             f"a gradient of shape {list(new.shape)} arrived for a leaf whose .grad has shape "
             f"{list(old.shape)}: the size of the leaf must match that of its .grad; set .grad to "
