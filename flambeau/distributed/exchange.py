@@ -22,7 +22,7 @@ from flambeau.distributed.process_group import ProcessGroup, group_or_world
 
 __all__: list[str] = []
 
-# Exchange arrays in pieces of at least this many bytes.
+# Exchange arrays together up to this many bytes.
 PIECE = 25 << 20
 
 
@@ -63,7 +63,9 @@ def exchanged(
     where = next(iter(arrays[0].devices()))
     mesh = spanning.mesh_of(group.ranks, where.platform)
     results = _program(function, mesh, tuple(options.items()))(arrays, *numbers)
-    return [jax.device_put(each, where) for each in results]
+    # Back to the device of each: a module may have several.
+    pairs = zip(results, arrays, strict=True)
+    return [jax.device_put(each, next(iter(own.devices()))) for each, own in pairs]
 
 
 @functools.lru_cache(maxsize=256)

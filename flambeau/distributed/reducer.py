@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -113,12 +113,13 @@ class Reducer:
         Raises:
             NotImplementedError: A gradient is sparse.
         """
-        parameters = [*self.parameters.values()]
+        named = self.parameters
         if modes.trace is not None:
             # All processes run the same program.
-            parameters = [each for each in parameters if each.grad is not None]
+            named = {name: each for name, each in named.items() if each.grad is not None}
+        parameters = [*named.values()]
         grads = [None if is_finished else each.grad for each in parameters]
-        self._refuse_sparse(grads)
+        _refuse_sparse(named, grads)
         given = [
             zeros_like(own) if grad is None else grad.detach()
             for own, grad in zip(parameters, grads, strict=True)
@@ -135,14 +136,6 @@ class Reducer:
                     grad._store(results[i]._read())
                 elif not is_finished and shares[i]:
                     own.grad = results[i]
-
-    def _refuse_sparse(self, grads: list[Any]) -> None:
-        for name, grad in zip(self.parameters, grads, strict=False):
-            if grad is not None and grad.is_sparse:
-                raise NotImplementedError(
-                    f"DistributedDataParallel does not average sparse gradients, and that of "
-                    f"{name} is sparse; make its layer with sparse=False"
-                )
 
     def _means(self, tensors: list[Tensor]) -> list[Tensor]:
         arrays = [each._read() for each in tensors]
@@ -185,6 +178,15 @@ class Reducer:
         found = full((1,), int(number), device=next(iter(self.parameters.values())).device)
         collectives.all_reduce(found, ReduceOp.MAX, self.group)
         return int(found.item())
+
+
+def _refuse_sparse(names: Iterable[str], grads: list[Any]) -> None:
+    for name, grad in zip(names, grads, strict=True):
+        if grad is not None and grad.is_sparse:
+            raise NotImplementedError(
+                f"DistributedDataParallel does not average sparse gradients, and that of {name} is "
+                "sparse; make its layer with sparse=False"
+            )
 
 
 def _ready(owner: weakref.ref[Any], parameter: Tensor) -> None:

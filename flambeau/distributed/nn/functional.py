@@ -38,53 +38,27 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
             "distributed.all_reduce() on a tensor without gradient"
         )
     found = _checked(group)
-    total = _Sum.apply(tensor, found)
+    total = _Exchange.apply(tensor, found, sums, sums)
     return total / size_of(found) if op is ReduceOp.AVG else total
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     """The tensors of all processes, in the order of their ranks; see `all_reduce`."""
     found = _checked(group)
-    return _Gather.apply(tensor, found).unbind()
+    return _Exchange.apply(tensor, found, _gathered, _scattered).unbind()
 
 
-class _Sum(Function):
-    """The sum over the processes."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: ProcessGroup) -> Tensor:
-        ctx.group = group
-        return Tensor._wrap(exchanged(sums, [tensor._read()], group)[0])
+class _Exchange(Function):
+    """An exchange between processes, whose gradient is another one."""
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        return _Sum.apply(*grad_outputs, ctx.group), None
-
-
-class _Gather(Function):
-    """The tensors of the processes, stacked."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: ProcessGroup) -> Tensor:
-        ctx.group = group
-        return Tensor._wrap(exchanged(_gathered, [tensor._read()], group)[0])
+    def forward(ctx: Any, tensor: Tensor, group: ProcessGroup, forth: Any, back: Any) -> Tensor:
+        ctx.given = group, back, forth
+        return Tensor._wrap(exchanged(forth, [tensor._read()], group)[0])
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        return _Part.apply(*grad_outputs, ctx.group), None
-
-
-class _Part(Function):
-    """The sum over the processes, of which each gets its row."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: ProcessGroup) -> Tensor:
-        ctx.group = group
-        return Tensor._wrap(exchanged(_scattered, [tensor._read()], group)[0])
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        return _Gather.apply(*grad_outputs, ctx.group), None
+        return _Exchange.apply(*grad_outputs, *ctx.given), None, None, None
 
 
 def _gathered(arrays: list[Any]) -> list[Any]:
