@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.core.support.jax_private import AxisEffect
+
 
 def calls_back(jaxpr: Any) -> bool:
     """Whether ``jaxpr``, or one inside it, calls Python, as `jax.pure_callback` does."""
     for each in _with_inner(jaxpr):
         for equation in each.eqns:
-            effects = [type(effect).__name__ for effect in equation.effects]
             # An exchange with other processes has an effect on an axis of their mesh.
-            if {*effects} - {"NamedAxisEffect"} or "callback" in equation.primitive.name:
+            calls = any(not isinstance(effect, AxisEffect) for effect in equation.effects)
+            if calls or "callback" in equation.primitive.name:
                 return True
     return False
 

@@ -40,7 +40,8 @@ class DistributedDataParallel(Module, Joinable):
         broadcast_buffers: Whether each forward pass begins with the buffers of the first process.
         init_sync: Whether all processes get the parameters and buffers of the first one.
         process_group: The processes; by default all.
-        bucket_cap_mb: Exchange gradients in pieces of so many MiB; 25 by default.
+        bucket_cap_mb: The size of the pieces in which gradients are exchanged, in MiB; 25 by
+            default.
         find_unused_parameters: Accepted for compatibility: parameters may be unused in any case.
             One that no process has used keeps its gradient.
         device_mesh: The devices that share a batch: a mesh, or a slice of one.

@@ -76,7 +76,7 @@ class Reducer:
             averaged gradients.
         module: The module.
         group: The processes.
-        megabytes: Exchange gradients in pieces of so many MiB.
+        megabytes: The size of the pieces in which gradients are exchanged, in MiB.
 
     Attributes:
         divisor: The number by which sums of gradients are divided.

@@ -81,6 +81,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "JAX's running transformation, to put it back after an interrupt and to find its tensors",
         "nothing: JAX goes on tracing after one such interrupt in a thousand; caches keep tracers",
     ),
+    "jax._src.core.NamedAxisEffect": (
+        "tells an exchange over an axis from a callback to Python, among a program's effects",
+        "nothing: a compiled step with exchanges then overwrites no array",
+    ),
     "jax._src.core.extend_axis_env_nd": (
         "an axis of processes while a trace exchanges values, and not in the rest of it",
         "an error: exchanges then run in eager code only, outside of compiled functions",
@@ -189,6 +193,8 @@ _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
 _ir = _private("jaxlib.mlir.ir")
 
+#: The effect of an exchange over an axis.
+AxisEffect: Any = _private("jax._src.core.NamedAxisEffect") or ()
 #: A block in which an axis has a name and a size.
 axis_env: Any = _private("jax._src.core.extend_axis_env_nd")
 

@@ -143,7 +143,10 @@ class Join(contextlib.AbstractContextManager["Join"]):
             return None
         count = full((1,), context._count(1), device=context._device)
         if context._throws and context._count(1) < size_of(context._group):
-            context._refuse()
+            raise RuntimeError(
+                "Detected at least one rank that exhausted inputs, and throw_on_early_termination "
+                "ends all of them"
+            )
         return Work(result=[count])
 
     def _count(self, own: int) -> float:
@@ -151,10 +154,3 @@ class Join(contextlib.AbstractContextManager["Join"]):
         number = full((1,), float(own), device=self._device)
         collectives.all_reduce(number, group=self._group)
         return float(number.item())
-
-    @staticmethod
-    def _refuse() -> None:
-        raise RuntimeError(
-            "Detected at least one rank that exhausted inputs, and throw_on_early_termination ends "
-            "all of them"
-        )
