@@ -266,6 +266,31 @@ class TestLauncher:
         assert found.returncode == 7
         assert "process 1 has ended with code 7; the others are ended" in found.stderr
 
+    def test_all_processes_start_again_as_often_as_asked(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import os, sys, time\n"
+            "count, rank = os.environ['TORCHELASTIC_RESTART_COUNT'], os.environ['RANK']\n"
+            "sys.stdout.write(f'{rank} {count}\\n')\n"
+            "sys.stdout.flush()\n"
+            "if rank == '1' and count < sys.argv[1]: sys.exit(7)\n"
+            "if count < sys.argv[1]: time.sleep(100)\n"
+        )
+        options = ["--nproc-per-node=2", "--max-restarts=2", str(script)]
+        found = self.launch(*options, "1")
+        assert found.returncode == 0, found.stderr
+        assert sorted(found.stdout.splitlines()) == ["0 0", "0 1", "1 0", "1 1"]
+        assert "restart 1 of 2" in found.stderr
+        found = self.launch(*options, "3")
+        assert found.returncode == 7
+        assert sorted(found.stdout.splitlines())[-3:] == ["1 0", "1 1", "1 2"]
+
+    def test_restarts_need_one_machine(self, capsys):
+        for options in (["--nnodes", "2", "--max-restarts", "1"], ["--max-restarts", "-1"]):
+            with pytest.raises(SystemExit):
+                run.main([*options, "script.py"])
+            assert "--max-restarts" in capsys.readouterr().err
+
     def test_several_machines_need_an_address(self, capsys):
         with pytest.raises(SystemExit):
             run.main(["--nnodes", "2", "script.py"])

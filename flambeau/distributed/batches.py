@@ -79,10 +79,9 @@ def joined(part: Tensor, mesh: DeviceMesh, dim: int = 0) -> Any:
     """
     if part.is_sparse or part.is_meta or lies(part) is not None:
         return part
-    here = [each.process_index == jax.process_index() for each in mesh.jax().devices.flat]
-    processes = len({each.process_index for each in mesh.jax().devices.flat})
+    processes = len(mesh.processes)
     shape = [*part.shape]
-    if part.ndim <= dim or shape[dim] * processes % mesh.size() or not any(here):
+    if part.ndim <= dim or shape[dim] * processes % mesh.size():
         raise ValueError(
             f"a batch of shape {shape} in each of {processes} processes is not divisible by the "
             f"{mesh.size()} devices of {mesh} along dimension {dim}; give each process a multiple "
@@ -148,8 +147,8 @@ def _divided(tensor: Tensor, mesh: DeviceMesh, dim: int, tell: bool) -> Any:
         if not fits:
             return tensor
         spec: list[Any] = [PartitionSpec.UNCONSTRAINED] * tensor.ndim
-        names = mesh.mesh_dim_names
-        spec[dim] = names[0] if len(names) == 1 else names
+        axes = sum(mesh.axes, ())
+        spec[dim] = axes[0] if len(axes) == 1 else axes
         return put(tensor, NamedSharding(mesh.jax(), PartitionSpec(*spec)))
     placements = [Shard(dim)] * mesh.ndim if fits else None
     return put(tensor, sharding_of(mesh, placements, tensor.shape, before=lies(tensor)))

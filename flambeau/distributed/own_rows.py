@@ -16,7 +16,7 @@ from flambeau.core.values.trace import TracedValueError
 from flambeau.distributed.batches import divided, joined, mapped
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.exchange import exchanged, means
-from flambeau.distributed.process_group import get_world_size, group_or_world
+from flambeau.distributed.process_group import group_or_world
 from flambeau.distributed.tensor.placements import sharding_of
 from flambeau.distributed.tensor.spreading import lies, put
 
@@ -126,7 +126,7 @@ class _OwnRows(Function):
             group = group_or_world(None)
             (array,) = exchanged(means, [grad._read()], group, group.size())
             return put(Tensor._wrap(array), ctx.sharding), None, None
-        return joined(grad / get_world_size(), ctx.mesh), None, None
+        return joined(grad / len(ctx.mesh.processes), ctx.mesh), None, None
 
 
 class _AllRows(Function):
@@ -143,4 +143,4 @@ class _AllRows(Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         # The results' gradients are those of the average of the losses.
         grad = put(grad_outputs[0], ctx.sharding)
-        return _OwnRows.apply(grad, ctx.mesh, ctx.sharding) * get_world_size(), None
+        return _OwnRows.apply(grad, ctx.mesh, ctx.sharding) * len(ctx.mesh.processes), None

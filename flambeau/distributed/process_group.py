@@ -10,7 +10,7 @@ import datetime as dt
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -68,6 +68,8 @@ class ProcessGroup:
         self.ranks: tuple[int, ...] = tuple(ranks)
         self.group_name = name
         self.channel = channel
+        #: Of the world: the groups of some of its processes that meshes have asked for.
+        self.parts: dict[tuple[int, ...], ProcessGroup] = {}
 
     def rank(self) -> int:
         """The rank of this process in the group; -1 if it is not in the group."""
@@ -328,8 +330,22 @@ def new_group(
     return _group(sorted(chosen) if sort_ranks else chosen, seconds)
 
 
-def _group(ranks: Sequence[int], seconds: float | None = None) -> ProcessGroup:
-    name = f"{_state.rounds}.{_state.groups}"
+def group_of(ranks: Iterable[int]) -> ProcessGroup:
+    """The group of some processes, the same one at each call; only they need to call it.
+
+    Raises:
+        ValueError: There is no process group.
+    """
+    world, key = _world(), tuple(ranks)
+    if key == world.ranks:
+        return world
+    if key not in world.parts:
+        world.parts[key] = _group(key, name=f"{_state.rounds}.{'-'.join(map(str, key))}")
+    return world.parts[key]
+
+
+def _group(ranks: Sequence[int], seconds: float | None = None, name: str = "") -> ProcessGroup:
+    name = name or f"{_state.rounds}.{_state.groups}"
     channel = None
     if _state.store is not None and len(ranks) > 1:
         channel = Channel(_state.store, f"group/{name}", ranks, seconds or _state.seconds)

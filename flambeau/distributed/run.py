@@ -1,7 +1,8 @@
 """``python -m flambeau.distributed.run --nproc-per-node 2 script.py`` starts several processes.
 
 Each gets ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` in its
-environment, which `init_process_group` reads. If one fails, the others are terminated.
+environment, which `init_process_group` reads. If one fails, the others are terminated, and with
+``--max-restarts`` all are started again: a script then resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["main"]
 # The seconds for a process to end by itself, after another has failed and after SIGTERM.
 _TO_NOTICE, _TO_END = 5.0, 5.0
 _LOOK = 0.05
+_INTERRUPTED = 130  # The exit code of a launcher that was asked to end.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     nodes = int(str(options.nnodes).partition(":")[0])
+    if options.max_restarts < 0:
+        _parser().error(f"--max-restarts must not be negative, got {options.max_restarts}")
     if not 0 <= options.node_rank < nodes:
         _parser().error(f"--node-rank must be below --nnodes {nodes}, got {options.node_rank}")
     count = _count(options.nproc_per_node)
@@ -39,19 +43,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         host, _, given = options.rdzv_endpoint.rpartition(":")
         address, port = (host, int(given)) if host else (given, port)
     if nodes == 1:
-        address, port = address or "127.0.0.1", port or _free_port()
+        address = address or "127.0.0.1"
+    elif options.max_restarts:
+        _parser().error("--max-restarts needs --nnodes 1: machines do not agree on a restart")
     elif not address or not port:
         _parser().error("several machines need --master-addr and --master-port of the first one")
     shared = {
         "MASTER_ADDR": address,
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(port or _free_port()),
         "WORLD_SIZE": str(nodes * count),
         "LOCAL_WORLD_SIZE": str(count),
         "GROUP_RANK": str(options.node_rank),
         "GROUP_WORLD_SIZE": str(nodes),
         "TORCHELASTIC_RUN_ID": options.rdzv_id,
+        "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
     }
-    return _run(_command(options), shared, count, options.node_rank * count)
+    command, first = _command(options), options.node_rank * count
+    restarts = 0
+    while True:
+        code = _run(command, {**shared, "TORCHELASTIC_RESTART_COUNT": str(restarts)}, count, first)
+        if code in (0, _INTERRUPTED) or restarts == options.max_restarts:
+            return code
+        restarts += 1
+        sys.stderr.write(f"flambeau: restart {restarts} of {options.max_restarts}\n")
+        shared["MASTER_PORT"] = str(port or _free_port())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("rdzv-endpoint", default="", help="address:port of the first machine, in one word")
     add("rdzv-backend", default="static", help="accepted: machines meet at the first one")
     add("rdzv-id", default="none", help="a name for the run")
-    add("max-restarts", type=int, default=0, choices=[0], help="only 0: resume from a checkpoint")
+    add("max-restarts", type=int, default=0, help="how often all start again after a failure")
     parser.add_argument("--standalone", action="store_true", help="one machine: the default")
     parser.add_argument("-m", "--module", action="store_true", help="the script is a module")
     add("no-python", action="store_true", help="the script is a program")
@@ -119,7 +134,7 @@ def _run(command: list[str], shared: dict[str, str], count: int, first: int) -> 
             processes.append(subprocess.Popen(command, env={**os.environ, **shared, **own}))
         return _wait(processes, first)
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
     finally:
         _end(processes)
         signal.signal(signal.SIGTERM, before)

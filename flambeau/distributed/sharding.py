@@ -99,5 +99,7 @@ def _by_dimension(name: str, tensor: Any, mesh: DeviceMesh, parts: Sequence[Any]
             f"most: {mesh.mesh_dim_names}"
         )
     axes += [[]] * (tensor.ndim - len(axes))
+    named = dict(zip(mesh.mesh_dim_names, mesh.axes, strict=True))
+    axes = [[axis for each in part for axis in named[each]] for part in axes]
     check_division(mesh.jax(), axes, tensor.shape, name)
     return NamedSharding(mesh.jax(), spec_of(axes))

@@ -447,6 +447,24 @@ def test_a_tensor_is_detached_in_place_after_it_was_used(which):
     assert life(flambeau.compile) == life(eager)
 
 
+@pytest.mark.parametrize("freeze", ["detach_", "requires_grad_"])
+def test_hooks_of_a_leaf_that_is_frozen_after_it_was_used_run_later(freeze):
+    def life(wrap):
+        leaf, seen = flambeau.tensor([1.0, 2.0], requires_grad=True), []
+        leaf.register_hook(lambda gradient: seen.append(gradient.tolist()))
+        leaf.register_post_accumulate_grad_hook(lambda given: seen.append(given.grad))
+
+        def step(x):
+            result = leaf * leaf * x
+            leaf.requires_grad_(False) if freeze == "requires_grad_" else leaf.detach_()
+            return result
+
+        wrap(step)(flambeau.ones(2)).sum().backward()
+        return seen, leaf.grad, leaf.requires_grad
+
+    assert life(flambeau.compile) == life(eager) == ([[2.0, 4.0], None], None, False)
+
+
 def leaf_with_a_gradient(x):
     leaf = (x * 2).detach().requires_grad_()
     leaf.square().sum().backward()

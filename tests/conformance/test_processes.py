@@ -1,10 +1,9 @@
-"""Programs of two processes, which PyTorch connects by Gloo: the same numbers in each."""
+"""Programs of several processes, which PyTorch connects by Gloo: the same numbers in each."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,19 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-PROGRAMS = sorted((Path(__file__).parent / "processes").glob("*.py"))
+FOLDER = Path(__file__).parent / "processes"
+# The number of processes of each, and how often they are started again.
+PROGRAMS = {"data_parallel": (2, 0), "fully_sharded": (2, 0), "grids": (4, 0), "restarted": (2, 5)}
 ROOT = Path(__file__).parents[2]
 
 
-def run(program: Path, folder: Path, *through: str) -> list[dict[str, Any]]:
+def test_all_are_run() -> None:
+    assert {each.stem for each in FOLDER.glob("*.py")} == {*PROGRAMS}
+
+
+def run(program: str, folder: Path, *through: str) -> list[dict[str, Any]]:
     """What each process has found."""
     folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
+    count, restarts = PROGRAMS[program]
+    options = [f"--nproc-per-node={count}", f"--max-restarts={restarts}", "--standalone"]
+    launcher = ["-m", "torch.distributed.run", *options, str(FOLDER / f"{program}.py"), str(folder)]
     done = subprocess.run(
-        [sys.executable, *through, *launcher, str(program), str(folder)],
+        [sys.executable, *through, *launcher],
         env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
@@ -33,7 +37,7 @@ def run(program: Path, folder: Path, *through: str) -> list[dict[str, Any]]:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(count)]
 
 
 def check_equal(found: Any, expected: Any, where: str) -> None:
@@ -55,9 +59,9 @@ def _is_numeric(value: list[Any]) -> bool:
     return all(isinstance(each, float) for each in value)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.stem)
-def test_each_process_finds_what_it_finds_with_pytorch(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_process_finds_what_it_finds_with_pytorch(program: str, tmp_path: Path) -> None:
     expected = run(program, tmp_path / "torch")
     found = run(program, tmp_path / "flambeau", "-m", "flambeau")
-    for rank in range(2):
-        check_equal(found[rank], expected[rank], f"rank {rank}:")
+    for rank, each in enumerate(expected):
+        check_equal(found[rank], each, f"rank {rank}:")

@@ -191,6 +191,7 @@ def join_rows() -> Iterator[Row]:
             )
         yield row(f"{name} of nothing", lambda lib, name=name: getattr(lib, name)([]))
     yield row("block_diag", lambda lib, x, y, z: lib.block_diag(x, y, z), M, V, S)
+    yield row("block_diag of dtypes", lambda lib, x, y: lib.block_diag(y.double(), x), M, S)
     yield row("block_diag of nothing", lambda lib: lib.block_diag())
     yield row("block_diag of three dimensions", lambda lib, x: lib.block_diag(x), A)
     yield row("repeat", lambda lib, x: (x.repeat(2, 1), x.repeat((1, 2, 2)), x.repeat(0, 1)), M)

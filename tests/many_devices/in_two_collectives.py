@@ -266,7 +266,7 @@ def a_process_that_does_not_come(rank):
 def tensors_on_a_mesh_of_both_processes(rank):
     mesh = init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
     assert mesh.get_rank() == 4 * rank
-    assert mesh.get_coordinate() == [2 * rank, 0]
+    assert mesh.get_coordinate() == (2 * rank, 0)
     assert mesh.mesh.flatten().tolist() == [*range(8)]
     whole = flambeau.arange(16.0).reshape(8, 2)
     x = distribute_tensor(whole, mesh, [Shard(0), Replicate()])

@@ -7,6 +7,7 @@ import pytest
 import flambeau
 from flambeau import nn, optim
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
+from flambeau.distributed.fsdp import fully_shard
 from flambeau.distributed.tensor import (
     DTensor,
     Partial,
@@ -16,6 +17,7 @@ from flambeau.distributed.tensor import (
     distribute_tensor,
     randn,
 )
+from flambeau.testing import assert_close
 
 
 @pytest.fixture(name="mesh")
@@ -31,9 +33,48 @@ def test_a_mesh_tells_its_shape_and_slices(mesh):
     assert mesh == init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
     assert mesh != part
     assert part.mesh.tolist() == mesh.mesh[0].tolist()
-    assert mesh.get_coordinate() == [0, 0]
+    assert mesh.get_coordinate() == (0, 0)
     assert part.get_local_rank() == 0
     assert repr(mesh) == "DeviceMesh((data=4, model=2), 'cpu')"
+
+
+def test_dimensions_are_flattened():
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=("pp", "dp", "cp"))
+    one = mesh["dp", "cp"]._flatten("dp_cp")
+    assert (one.shape, one.ndim, one.mesh_dim_names) == ((4,), 1, ("dp_cp",))
+    assert one == mesh["dp_cp"] == mesh["dp", "cp"]._flatten("dp_cp")
+    assert mesh["pp", "dp_cp"].shape == (2, 4)
+    assert mesh["dp_cp", "pp"].mesh.tolist() == mesh.mesh.reshape(2, 4).t().tolist()
+    assert mesh._flatten().mesh_dim_names == ("pp_dp_cp",)
+    assert one.get_coordinate() == (0,)
+    with pytest.raises(RuntimeError, match="'pp' already exists"):
+        mesh["dp", "cp"]._flatten("pp")
+    with pytest.raises(RuntimeError, match="'dp_cp' already exists"):
+        mesh["pp", "dp"]._flatten("dp_cp")
+    for both in (("dp", "dp_cp"), ("dp_cp", "cp")):
+        with pytest.raises(KeyError, match="Invalid mesh_dim_names"):
+            mesh[both]
+    x = distribute_tensor(flambeau.arange(8.0), one, [Shard(0)])
+    assert x.to_local().tolist() == [0, 1]
+    assert flambeau.compile(lambda x: x.redistribute(one, [Replicate()]) * 2)(x).tolist() == [
+        *range(0, 16, 2)
+    ]
+    model = fully_shard(nn.Linear(8, 4), mesh=mesh["dp_cp"])
+    assert model.weight.to_local().shape == (1, 8)
+    flambeau.shard(model, one, {"weight": (None, "dp_cp")})
+    assert model.weight.to_local().shape == (4, 2)
+    whole = nn.Linear(8, 4)
+    whole.load_state_dict({name: each.full_tensor() for name, each in model.state_dict().items()})
+    assert_close(model(flambeau.ones(8, 8)).full_tensor(), whole(flambeau.ones(8, 8)))
+
+
+def test_groups_need_a_process_group(mesh):
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        mesh.get_group("data")
+    with pytest.raises(RuntimeError, match="must be told mesh_dim"):
+        mesh.get_group()
+    with pytest.raises(KeyError, match="no dimension 'date'"):
+        mesh.get_group("date")
 
 
 def test_a_mesh_is_made_of_numbers_of_devices():

@@ -96,12 +96,12 @@ class Effects:
         return name
 
     def _look_first(self) -> None:
-        """Set flags, and find numbers."""
+        """Find numbers, and let tensors require grad, on whose accumulators the results lead."""
         for name, expression in self.recording.keeping.looking.items():
             self._look_up(expression, name)
         for where, flag in self.recording.effects:
-            if isinstance(where, Flag):
-                self._looking.append(where.setting(self.page, str(flag)))
+            if isinstance(where, Flag) and flag:
+                self._looking.append(where.setting(self.page, "True"))
 
     def _make_results(self, gradients: PassedGradients | None) -> None:
         """Create the tensors that the function returns or stores."""
@@ -191,7 +191,7 @@ class Effects:
                     continue
                 expression = "None" if value is None else self._tensor(value)
                 sets_gradients = sets_gradients or not isinstance(where.of, Created)
-            elif isinstance(where, Flag):
+            elif isinstance(where, Flag) and value:
                 continue
             else:
                 expression = self._on_tape(value) if isinstance(where, OnTape) else page.name(value)

@@ -143,7 +143,8 @@ def _is_cut(tensor: Any, mesh: DeviceMesh) -> bool:
     if found is None or found.mesh != mesh.jax():
         return False
     parts = [(each,) if isinstance(each, str) else each or () for each in found.spec]
-    return not {*mesh.mesh_dim_names}.isdisjoint(name for part in parts for name in part)
+    axes = {axis for part in mesh.axes for axis in part}
+    return not axes.isdisjoint(axis for part in parts for axis in part)
 
 
 def _first_free(tensor: Any, mesh: DeviceMesh) -> Placement:

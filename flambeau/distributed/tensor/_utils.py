@@ -33,7 +33,10 @@ def compute_local_shape_and_global_offset(
     ((4, 3), (0, 0))
     """
     shape, offset = list(global_shape), [0] * len(global_shape)
-    for size, place, placement in zip(mesh.shape, mesh.get_coordinate(), placements, strict=True):
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:  # This process has no device in the mesh.
+        return (0,), ()
+    for size, place, placement in zip(mesh.shape, coordinate, placements, strict=True):
         if isinstance(placement, Shard):
             dim = placement.dim % len(shape)
             shape[dim], start = Shard.local_shard_size_and_offset(shape[dim], size, place)

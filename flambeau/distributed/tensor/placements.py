@@ -105,19 +105,20 @@ def sharding_of(
         RuntimeError: One of them is `Partial`.
     """
     chosen = _one_for_each(mesh, placements)
-    wanted = dict(zip(mesh.mesh_dim_names, chosen, strict=True))
+    pairs = zip(mesh.axes, chosen, strict=True)
+    wanted = {axis: placement for axes, placement in pairs for axis in axes}
     stays = {}
     if mesh.is_slice and isinstance(before, NamedSharding) and before.mesh == mesh.jax():
         stays = {axis: dim for axis, dim in _dims(before.spec).items() if axis not in wanted}
-    axes: list[list[str]] = [[] for _ in shape]
+    cuts: list[list[str]] = [[] for _ in shape]
     for axis in mesh.jax().axis_names:
         dim = stays.get(axis)
         if axis in wanted:
             dim = _dim_of(wanted[axis], len(shape), name)
         if dim is not None:
-            axes[dim].append(axis)
-    check_division(mesh.jax(), axes, shape, name)
-    return NamedSharding(mesh.jax(), spec_of(axes))
+            cuts[dim].append(axis)
+    check_division(mesh.jax(), cuts, shape, name)
+    return NamedSharding(mesh.jax(), spec_of(cuts))
 
 
 def spec_of(axes: Sequence[Sequence[str]]) -> PartitionSpec:

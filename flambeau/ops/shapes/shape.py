@@ -159,13 +159,12 @@ def _raised(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 @op(linear=True, name="block_diag")
 def _block_diag(tensors: Arrays) -> Array:
     blocks = []
-    for i, each in enumerate(tensors):
+    for i, each in enumerate(_promoted(tensors)):
         if each.ndim > 2:
             raise RuntimeError(
                 f"block_diag() takes tensors of at most 2 dimensions, number {i} has {each.ndim}"
             )
         blocks.append(each.reshape((1,) * (2 - each.ndim) + each.shape))
-    blocks = _promoted(blocks)
     rows, columns = (sum(each.shape[d] for each in blocks) for d in (0, 1))
     result = jnp.zeros((rows, columns), blocks[0].dtype)
     row = column = 0
