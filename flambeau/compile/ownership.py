@@ -15,6 +15,7 @@ from typing import Any
 
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING
+from flambeau.core.support.of_class import of_class
 from flambeau.core.support.tracebacks import OWN_FOLDERS
 
 # Folders of installed packages: those of the environment, of the user, and of .pth files.
@@ -72,7 +73,7 @@ def is_of_library_class(cls: type) -> bool:
     return is_of_library_module(module_of(cls))
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def module_of(cls: type) -> str:
     """The name of the module that defines a class; "" if no module does.
 
@@ -84,7 +85,7 @@ def module_of(cls: type) -> str:
     return name
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def is_own(cls: type) -> bool:
     """Whether a class is flambeau's."""
     return naming.module_of(cls).partition(".")[0] == "flambeau"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import io
 from array import array
 from collections import ChainMap, OrderedDict, deque
@@ -15,6 +14,7 @@ import numpy as np
 
 from flambeau.compile.ownership import is_own, module_of, state_of
 from flambeau.core.support.identity import Same, exactly
+from flambeau.core.support.of_class import of_class
 from flambeau.core.values.pytree import OWN_PARTS, is_tuple
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
@@ -54,13 +54,13 @@ def freeze(value: Any) -> Frozen:
     return form(value)
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def has_own_kind(cls: type) -> bool:
     """Whether ``cls`` is a user's class of containers."""
     return issubclass(cls, _WITH_ATTRIBUTES) and not (is_own(cls) or module_of(cls) in _PLAIN)
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def _form_of(cls: type) -> Callable[[Any], Frozen] | None:
     """The function that freezes instances of a class; ``None`` if they compare by identity."""
     return next((form for kinds, form in _FORMS if issubclass(cls, kinds)), None)

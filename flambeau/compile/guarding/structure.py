@@ -7,7 +7,6 @@ and classes stay those of the caller.
 from __future__ import annotations
 
 import copyreg
-import functools
 import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import jax
 
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.core.support import naming
+from flambeau.core.support.of_class import of_class
 from flambeau.core.values import trees
 from flambeau.core.values.pytree import OWN_PARTS
 from flambeau.core.values.tensor import Tensor
@@ -32,7 +32,7 @@ _DICTIONARIES = (dict, OrderedDict, defaultdict)
 _LEAVES = (Tensor, int, float, complex, str, bytes, type(None))
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def _base_of(cls: type) -> Any:
     """The container class of Python's above ``cls``, if instances can be taken apart."""
     if issubclass(cls, Tensor) or cls in OWN_PARTS:
@@ -92,7 +92,7 @@ def consists_of_attributes(value: Any) -> bool:
     return is_known and _has_attributes_only(cls) and not weakref.getweakrefcount(value)
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def _has_attributes_only(cls: type) -> bool:
     if is_dataclass(cls):
         return True

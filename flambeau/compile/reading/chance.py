@@ -29,6 +29,7 @@ from flambeau.compile import errors
 from flambeau.compile.ownership import STANDARD, in_class, is_of_library, is_own
 from flambeau.core.operators.number import MATH, followed
 from flambeau.core.support.modes import modes
+from flambeau.core.support.of_class import of_class
 from flambeau.core.values.pytree import is_tuple
 from flambeau.core.values.trace import TracedValueError
 
@@ -308,7 +309,7 @@ def is_iterator(value: Any) -> bool:
     return isinstance(value, Iterator) and type(value) not in weakref.ProxyTypes
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def _is_one_way(cls: type) -> bool:
     """Whether objects of a class are iterators whose position is not an attribute."""
     known = (io.IOBase, RefusingIterator, *weakref.ProxyTypes)

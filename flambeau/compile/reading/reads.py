@@ -38,6 +38,7 @@ from flambeau.compile.reading.discovery import is_steady
 from flambeau.compile.reading.reads_by_name import ReadsByName
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING, Same
+from flambeau.core.support.of_class import of_class
 from flambeau.core.support.tracebacks import user_line
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.tensor_class import is_own_frame
@@ -403,7 +404,7 @@ def _sets_itself(kind: type) -> bool:
     return not all(map(is_of_library_class, own))
 
 
-@functools.lru_cache(maxsize=1024)
+@of_class
 def _is_watched_elsewhere(kind: type) -> bool:
     """Whether reads of these objects by flambeau's own code need no note."""
     return any(
