@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,10 @@ from flambeau.checkpoint.safetensors_file import (
 )
 from flambeau.checkpoint.source import Source, opened
 
-__all__ = ["INDEX", "SINGLE", "Parts", "check_part_name", "index_text_begins"]
+__all__ = [
+    "INDEX", "SINGLE", "Parts", "Stored", "assembled", "check_part_name", "cover",
+    "index_text_begins",
+]  # fmt: skip
 
 #: The names that Hugging Face's libraries look for in a folder.
 INDEX = "model.safetensors.index.json"
@@ -56,7 +59,8 @@ class Stored(NamedTuple):
 
     dtype: Any
     shape: tuple[int, ...]
-    pieces: list[tuple[tuple[int, ...], Entry, str]]
+    #: The start of each piece, its place (an `Entry`, or of the same use), and its part.
+    pieces: list[tuple[tuple[int, ...], Any, str]]
 
 
 def index_text_begins(start: bytes) -> bool:
@@ -146,7 +150,7 @@ class Parts:
             pieces.append((each.start or (0,) * len(entry.shape), entry, each.part))
         kinds = {entry.dtype for _, entry, _ in pieces}
         shape: tuple[int, ...] = self._shapes.get(name) or pieces[0][1].shape
-        if len(kinds) > 1 or not _fill(shape, [(start, entry.shape) for start, entry, _ in pieces]):
+        if len(kinds) > 1 or not cover(shape, [(start, entry.shape) for start, entry, _ in pieces]):
             raise self._error(
                 f"the pieces of {name!r:.80} do not make up one tensor of shape {list(shape)}: "
                 "they overlap, leave elements out, or differ in dtype"
@@ -163,21 +167,7 @@ class Parts:
         Raises:
             CheckpointError: A part does not have the elements.
         """
-        region = (slice(None),) * len(stored.shape) if region is None else region
-        bounds = [each.indices(n)[:2] for each, n in zip(region, stored.shape, strict=True)]
-        low = [start for start, _ in bounds]
-        result = np.zeros([max(end - start, 0) for start, end in bounds], stored.dtype)
-        for start, entry, part in stored.pieces:
-            # The intersection of the region and the piece, in the coordinates of each.
-            ends = [a + size for a, size in zip(start, entry.shape, strict=True)]
-            first = [max(a, start[i]) for i, (a, _) in enumerate(bounds)]
-            last = [min(b, ends[i]) for i, (_, b) in enumerate(bounds)]
-            if any(a >= b for a, b in zip(first, last, strict=True)):
-                continue
-            inside = [(a - s, b - s) for a, b, s in zip(first, last, start, strict=True)]
-            into = tuple(slice(a - s, b - s) for a, b, s in zip(first, last, low, strict=True))
-            result[into] = self._box(part, entry, inside)
-        return result
+        return assembled(stored, region, self._box)
 
     def _box(self, part: str, entry: Entry, box: list[tuple[int, int]]) -> np.ndarray:
         source, _ = self._open[part]
@@ -272,6 +262,36 @@ class Parts:
         return CheckpointError(reason, file=repr(os.fspath(self.path)))
 
 
+def assembled(
+    stored: Stored,
+    region: Sequence[slice] | None,
+    box: Callable[[str, Any, list[tuple[int, int]]], np.ndarray],
+) -> np.ndarray:
+    """The elements of a region of a tensor, from the pieces that overlap it.
+
+    Args:
+        stored: The tensor.
+        region: A slice with a step of 1 for each dimension; by default the whole.
+        box: The elements of a piece, from its part, its place there, and the first position and
+            the end along each dimension.
+    """
+    region = (slice(None),) * len(stored.shape) if region is None else region
+    bounds = [each.indices(n)[:2] for each, n in zip(region, stored.shape, strict=True)]
+    low = [start for start, _ in bounds]
+    result = np.zeros([max(end - start, 0) for start, end in bounds], stored.dtype)
+    for start, place, part in stored.pieces:
+        # The intersection of the region and the piece, in the coordinates of each.
+        ends = [a + size for a, size in zip(start, place.shape, strict=True)]
+        first = [max(a, start[i]) for i, (a, _) in enumerate(bounds)]
+        last = [min(b, ends[i]) for i, (_, b) in enumerate(bounds)]
+        if any(a >= b for a, b in zip(first, last, strict=True)):
+            continue
+        inside = [(a - s, b - s) for a, b, s in zip(first, last, start, strict=True)]
+        into = tuple(slice(a - s, b - s) for a, b, s in zip(first, last, low, strict=True))
+        result[into] = box(part, place, inside)
+    return result
+
+
 def check_part_name(part: str) -> None:
     """Fail unless a name in an index is that of a file in the same folder.
 
@@ -282,7 +302,7 @@ def check_part_name(part: str) -> None:
         raise RefusedContentError(f"its part {part!r:.80} is not a file beside it")
 
 
-def _fill(shape: tuple[int, ...], boxes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
+def cover(shape: tuple[int, ...], boxes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
     """Whether boxes (start and shape each) are a grid that covers all elements of ``shape``.
 
     A mesh cuts each dimension separately, so pieces always form a grid.
@@ -312,7 +332,7 @@ def _index_or_file(path: Path) -> Path:
         if (path / name).exists():
             return path / name
     raise CheckpointError(
-        f"the folder holds no complete checkpoint: neither {INDEX} nor {SINGLE}",
+        f"the folder holds no complete checkpoint: neither {INDEX}, {SINGLE} nor .metadata",
         file=repr(os.fspath(path)),
     )
 

@@ -25,7 +25,7 @@ from flambeau.core.values.tensor import Size, Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.sparse.tensor import SparseTensor
 
-__all__ = ["write_archive"]
+__all__ = ["Call", "Global", "TorchPickler", "write_archive"]
 
 _FOLDER = "archive"
 _PROTOCOL = 2
@@ -37,7 +37,7 @@ _HEADER, _EXTRA_HEAD, _ZIP64_FIELD = 30, 4, 20
 _PADDING_FIELD = b"FB"
 
 
-class _Global(NamedTuple):
+class Global(NamedTuple):
     """A member of a module, by name."""
 
     module: str
@@ -48,10 +48,10 @@ class _Global(NamedTuple):
         raise NotImplementedError(f"{self.module}.{self.name} is only named here")
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """The result of a function."""
 
-    function: _Global
+    function: Global
     args: tuple[Any, ...]
 
 
@@ -63,22 +63,22 @@ class _Storage(NamedTuple):
     elements: int
 
 
-_CLASSES = {of: _Global("torch", name) for of, name in CLASS_OF.items()}
-_UNTYPED = _Global("torch.storage", UNTYPED)
-_TENSOR = _Global("torch", "Tensor")
-_SIZE = _Global("torch", "Size")
-_DEVICE = _Global("torch", "device")
-_LAYOUT = _Global("torch.serialization", "_get_layout")
-_REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
-_REBUILD_WITH_DTYPE = _Global("torch._utils", "_rebuild_tensor_v3")
-_REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
-_REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
-_REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
-_REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
-_REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
+_CLASSES = {of: Global("torch", name) for of, name in CLASS_OF.items()}
+_UNTYPED = Global("torch.storage", UNTYPED)
+_TENSOR = Global("torch", "Tensor")
+_SIZE = Global("torch", "Size")
+_DEVICE = Global("torch", "device")
+_LAYOUT = Global("torch.serialization", "_get_layout")
+_REBUILD = Global("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_WITH_DTYPE = Global("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_SPARSE = Global("torch._utils", "_rebuild_sparse_tensor")
+_REBUILD_PARAMETER = Global("torch._utils", "_rebuild_parameter")
+_REBUILD_PARAMETER_WITH_STATE = Global("torch._utils", "_rebuild_parameter_with_state")
+_REBUILD_WITH_STATE = Global("torch._tensor", "_rebuild_from_type_v2")
 
 
-class _Pickler(pickle._Pickler):
+class TorchPickler(pickle._Pickler):
     """Python's pickler, with PyTorch's form of tensors, dtypes, devices and sizes.
 
     The pickler in C looks up the names that it writes, and would not find them.
@@ -107,7 +107,7 @@ class _Pickler(pickle._Pickler):
             return self._reduced_tensor(obj)
         if kind is Parameter:
             return self._reduced_parameter(obj)
-        if kind is _Call:
+        if kind is Call:
             return tuple(obj)
         if kind is Size:
             return _SIZE, (tuple(obj),)
@@ -119,7 +119,7 @@ class _Pickler(pickle._Pickler):
             return _REBUILD_SPARSE, (obj.layout, parts_of(obj))
         return NotImplemented
 
-    def _save_name(self: Any, obj: _Global) -> None:
+    def _save_name(self: Any, obj: Global) -> None:
         self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
         self.memoize(obj)
 
@@ -127,7 +127,7 @@ class _Pickler(pickle._Pickler):
         self.write(pickle.GLOBAL + f"torch\n{obj.name}\n".encode())
         self.memoize(obj)
 
-    dispatch[_Global] = _save_name
+    dispatch[Global] = _save_name
     dispatch[dtype] = dispatch[NamedOnly] = dispatch[memory_format] = _save_constant
 
     def _reduced_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
@@ -144,19 +144,19 @@ class _Pickler(pickle._Pickler):
             return _REBUILD_PARAMETER, args
         return _REBUILD_PARAMETER_WITH_STATE, (*args, state)
 
-    def _elements(self, tensor: Tensor, requires_grad: bool) -> _Call:
+    def _elements(self, tensor: Tensor, requires_grad: bool) -> Call:
         shape = tuple(tensor.shape)
         source, strides = unexpanded(tensor)
         if tensor.is_meta:
-            return _Call(_REBUILD_META, (tensor.dtype, shape, strides, requires_grad))
+            return Call(_REBUILD_META, (tensor.dtype, shape, strides, requires_grad))
         # Several names of one tensor share an entry, and are one tensor after loading.
         key = self._keys.setdefault(elements_of(source), str(len(self._keys)))
         self.tensors.setdefault(key, source)
         storage = _Storage(tensor.dtype, key, source.numel())
         args = storage, 0, shape, strides, requires_grad, OrderedDict()
         if tensor.dtype in _CLASSES:
-            return _Call(_REBUILD, args)
-        return _Call(_REBUILD_WITH_DTYPE, (*args, tensor.dtype))
+            return Call(_REBUILD, args)
+        return Call(_REBUILD_WITH_DTYPE, (*args, tensor.dtype))
 
 
 def write_archive(obj: Any, file: BinaryIO) -> None:
@@ -172,7 +172,7 @@ def write_archive(obj: Any, file: BinaryIO) -> None:
         AttributeError: Likewise.
     """
     pickled = io.BytesIO()
-    pickler = _Pickler(pickled)
+    pickler = TorchPickler(pickled)
     pickler.dump(obj)
     archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
     try:

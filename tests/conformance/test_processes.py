@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+
+from flambeau.distributed.checkpoint.format_utils import whole_checkpoint
 
 FOLDER = Path(__file__).parent / "processes"
 # The number of processes of each, and how often they are started again.
@@ -59,9 +64,48 @@ def _is_numeric(value: list[Any]) -> bool:
     return all(isinstance(each, float) for each in value)
 
 
+def contents_by_torch(folder: Path) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    _load_state_dict(
+        whole,
+        storage_reader=FileSystemReader(folder),
+        planner=_EmptyStateDictLoadPlanner(),
+        no_dist=True,
+    )
+    return as_lists({".".join(map(str, key)): each for key, each in leaves(whole)})
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Any:
+    if isinstance(tree, dict) or (isinstance(tree, list) and tree and isinstance(tree[0], dict)):
+        for key, each in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from leaves(each, (*path, key))
+    else:
+        yield path, tree
+
+
+def contents_by_flambeau(folder: Path) -> dict[str, Any]:
+    return as_lists(whole_checkpoint(folder))
+
+
+def as_lists(entries: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: each.tolist() if hasattr(each, "tolist") else str(each)
+        for name, each in entries.items()
+    }
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_process_finds_what_it_finds_with_pytorch(program: str, tmp_path: Path) -> None:
     expected = run(program, tmp_path / "torch")
     found = run(program, tmp_path / "flambeau", "-m", "flambeau")
     for rank, each in enumerate(expected):
         check_equal(found[rank], each, f"rank {rank}:")
+    folders = [tmp_path / name / "checkpoint" for name in ("torch", "flambeau")]
+    if program == "grids":
+        # Each library reads the pieces that the processes of both have written.
+        first, *others = [read(each) for read in READERS for each in folders]
+        for each in others:
+            check_equal(each, first, "checkpoint:")
+
+
+READERS = [contents_by_torch, contents_by_flambeau]

@@ -69,9 +69,9 @@ def divided(arrays: dict[str, jax.Array], processes: int) -> list[Part]:
     ]
 
 
-def part_name(token: str, number: int, count: int) -> str:
+def part_name(token: str, number: int, count: int, suffix: str) -> str:
     """The name of a part of a checkpoint."""
-    return f"model-{token}-{number + 1:05}-of-{count:05}.safetensors"
+    return f"model-{token}-{number + 1:05}-of-{count:05}.{suffix}"
 
 
 def _holders(array: jax.Array) -> dict[tuple[tuple[int, int], ...], set[int]]:

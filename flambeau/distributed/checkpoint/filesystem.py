@@ -1,4 +1,4 @@
-"""PyTorch's classes for the location of a checkpoint."""
+"""PyTorch's classes for the location of a checkpoint: its reader reads every form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["FileSystemReader", "FileSystemWriter"]
 
 
 class FileSystemWriter:
-    """The folder that `save` writes to.
+    """The folder that `save` writes to, in the form of PyTorch's ``distributed.checkpoint``.
 
     Args:
         path: The folder.

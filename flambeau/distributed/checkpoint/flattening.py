@@ -11,10 +11,11 @@ __all__ = ["Entry", "flattened"]
 
 
 class Entry(NamedTuple):
-    """The place of a value: a dictionary or list, and the key or position in it."""
+    """The place of a value: a dictionary or list, the key or position in it, and all keys to it."""
 
     container: Any
     key: Any
+    path: tuple[str | int, ...]
 
     @property
     def value(self) -> Any:
@@ -25,13 +26,15 @@ class Entry(NamedTuple):
 def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Entry]:
     """The places of all tensors and values, by their keys joined with dots.
 
-    Dictionaries, and lists that hold a tensor, are flattened; other lists are values.
+    Dictionaries are flattened, and lists that hold a tensor, a dictionary or such a list, as in
+    PyTorch; other lists are values.
 
     Raises:
         ValueError: Two entries have one name.
     """
     found: dict[str, Entry] = {}
-    for name, place in _places(state_dict, ""):
+    for place in _places(state_dict, ()):
+        name = ".".join(map(str, place.path))
         if name in found:
             raise ValueError(
                 f"duplicated flatten key: two entries of the state dict have the name {name!r}, "
@@ -41,20 +44,17 @@ def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Entry]:
     return found
 
 
-def _places(container: Any, prefix: str) -> Iterator[tuple[str, Entry]]:
+def _places(container: Any, path: tuple[str | int, ...]) -> Iterator[Entry]:
     is_mapping = isinstance(container, MutableMapping)
     for key in [*container] if is_mapping else range(len(container)):
-        name, value = f"{prefix}{key}", container[key]
-        is_full_mapping = isinstance(value, MutableMapping) and bool(value)
-        if is_full_mapping or (isinstance(value, MutableSequence) and _has_tensor(value)):
-            yield from _places(value, f"{name}.")
+        value, own = container[key], (*path, str(key) if is_mapping else key)
+        if (isinstance(value, MutableMapping) and value) or _is_flattened(value):
+            yield from _places(value, own)
         else:
-            yield name, Entry(container, key)
+            yield Entry(container, key, own)
 
 
-def _has_tensor(value: Any) -> bool:
-    if isinstance(value, MutableMapping):
-        return any(map(_has_tensor, value.values()))
-    if isinstance(value, MutableSequence):
-        return any(map(_has_tensor, value))
-    return isinstance(value, Tensor)
+def _is_flattened(value: Any) -> bool:
+    return isinstance(value, MutableSequence) and any(
+        isinstance(each, Tensor | MutableMapping) or _is_flattened(each) for each in value
+    )

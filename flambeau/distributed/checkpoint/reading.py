@@ -16,6 +16,7 @@ from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.io import load as load_file
 from flambeau.checkpoint.parts import Parts, check_part_name
 from flambeau.checkpoint.safetensors_file import second_names
+from flambeau.checkpoint.torch_folder import TorchFolder, is_torch_folder
 from flambeau.core.values.cell import is_abstract
 from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import flattened
@@ -29,8 +30,9 @@ class Checkpoint:
     """An open checkpoint, for use in a ``with`` block.
 
     Args:
-        path: A folder, an index, a safetensors file, or a file of `flambeau.save` or `torch.save`,
-            which is read completely.
+        path: A folder of safetensors files or of PyTorch's ``distributed.checkpoint``, an index, a
+            safetensors file, or a file of `flambeau.save` or `torch.save`, which is read
+            completely.
 
     Attributes:
         path: The given path.
@@ -44,10 +46,13 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.values: dict[str, Any] = {}
-        self._parts: Parts | None = None
+        self._parts: Parts | TorchFolder | None = None
         self._tensors: dict[str, Tensor] = {}
         self._tied: dict[str, str] = {}
-        if self.path.is_dir() or self.path.suffix in _READABLE:
+        if is_torch_folder(self.path):
+            self._parts = folder = TorchFolder(self.path)
+            self.values = folder.values()
+        elif self.path.is_dir() or self.path.suffix in _READABLE:
             self._parts = Parts(self.path)
             values = self._parts.facts.get("values")
             if isinstance(values, str):

@@ -36,8 +36,9 @@ def load(
 
     Args:
         state_dict: As for `save`. Objects with ``load_state_dict`` are loaded through it.
-        checkpoint_id: A folder of `save` or of Hugging Face's libraries; an index or a safetensors
-            file; or a file of `flambeau.save` or `torch.save`, which is read completely.
+        checkpoint_id: A folder of `save`, of Hugging Face's libraries, or of PyTorch's function of
+            this name; an index or a safetensors file; or a file of `flambeau.save` or `torch.save`,
+            which is read completely.
         storage_reader: A `FileSystemReader`, an alternative to ``checkpoint_id``.
         planner: Accepted for compatibility, like the next two.
         process_group: See above.

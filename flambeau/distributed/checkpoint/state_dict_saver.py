@@ -16,10 +16,11 @@ from flambeau.checkpoint.elements import at_one_moment
 from flambeau.checkpoint.safetensors_file import checked, second_names
 from flambeau.core.devices import spanning
 from flambeau.core.values.tensor import Tensor
-from flambeau.distributed.checkpoint.filesystem import path_of
+from flambeau.distributed.checkpoint.filesystem import FileSystemWriter, path_of
 from flambeau.distributed.checkpoint.flattening import flattened
+from flambeau.distributed.checkpoint.forms import Snapshot
 from flambeau.distributed.checkpoint.stateful import with_state_dicts
-from flambeau.distributed.checkpoint.writing import Snapshot, write
+from flambeau.distributed.checkpoint.writing import write
 
 __all__ = ["async_save", "save"]
 
@@ -47,7 +48,8 @@ def save(
             optimizers and other objects with ``state_dict`` and ``load_state_dict``. All processes
             must pass the same keys.
         checkpoint_id: The folder, shared by all processes; created if it is missing.
-        storage_writer: A `FileSystemWriter`, an alternative to ``checkpoint_id``.
+        storage_writer: A `FileSystemWriter`, which writes PyTorch's own files instead: its
+            ``distributed.checkpoint`` reads them, and `load` too.
         planner: Accepted for compatibility, like the next three.
         process_group: See above.
         no_dist: See above.
@@ -73,7 +75,7 @@ def save(
     (3, True)
     """
     folder = path_of(checkpoint_id, storage_writer, "save()")
-    write(_snapshot(state_dict), folder)
+    write(_snapshot(state_dict, storage_writer), folder)
 
 
 def async_save(
@@ -108,7 +110,7 @@ def async_save(
         A future; its ``result()`` waits, and raises the errors of `save`.
     """
     folder = path_of(checkpoint_id, storage_writer, "async_save()")
-    snapshot = _snapshot(state_dict)
+    snapshot = _snapshot(state_dict, storage_writer)
     future: Future[None] = Future()
 
     def work() -> None:
@@ -123,8 +125,9 @@ def async_save(
     return future
 
 
-def _snapshot(state_dict: MutableMapping[str, Any]) -> Snapshot:
-    entries = {name: each.value for name, each in flattened(with_state_dicts(state_dict)).items()}
+def _snapshot(state_dict: MutableMapping[str, Any], writer: Any) -> Snapshot:
+    places = flattened(with_state_dicts(state_dict))
+    entries = {name: each.value for name, each in places.items()}
     tensors = {name: each for name, each in entries.items() if isinstance(each, Tensor)}
     for name, tensor in tensors.items():
         if tensor.is_sparse:
@@ -133,7 +136,10 @@ def _snapshot(state_dict: MutableMapping[str, Any]) -> Snapshot:
     firsts = [name for name in tensors if name not in tied]
     arrays = [each._read() for each in at_one_moment(tensors[name] for name in firsts)]
     values = {name: each for name, each in entries.items() if not isinstance(each, Tensor)}
-    return Snapshot(dict(zip(firsts, arrays, strict=True)), tied, values, _token())
+    paths = {name: each.path for name, each in places.items()}
+    for_torch = isinstance(writer, FileSystemWriter)
+    named = dict(zip(firsts, arrays, strict=True))
+    return Snapshot(named, tied, values, paths, _token(), for_torch)
 
 
 def _token() -> str:

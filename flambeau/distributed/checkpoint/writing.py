@@ -14,45 +14,34 @@ import re
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
 
 from flambeau.checkpoint.atomic import atomic_write, remove_temporaries
 from flambeau.checkpoint.errors import CheckpointError
-from flambeau.checkpoint.io import save as save_file
 from flambeau.checkpoint.parts import INDEX
-from flambeau.checkpoint.safetensors_file import header_bytes
-from flambeau.distributed.checkpoint.division import Box, Part, divided, part_name, region_of
+from flambeau.checkpoint.torch_folder import METADATA
+from flambeau.distributed.checkpoint.division import divided, part_name
+from flambeau.distributed.checkpoint.forms import Place, Snapshot
+from flambeau.distributed.checkpoint.safetensors_form import SAFETENSORS
+from flambeau.distributed.checkpoint.torch_form import TORCH
 
-__all__ = ["Snapshot", "write"]
+__all__ = ["write"]
 
 #: Seconds for which a process waits for the others to write their parts.
 PATIENCE = 1800.0
-_OURS = re.compile(r"(?:model-|values-|\.)[0-9a-f]{16}[-.].*(?:safetensors|pt|done|failed)")
+_OURS = re.compile(
+    r"(?:model-|values-|\.)[0-9a-f]{16}[-.].*(?:safetensors|pt|distcp|done|failed)"
+    r"|__\d+_\d+\.distcp"  # PyTorch's names.
+)
 # The files that are written through temporary files.
 _THROUGH_TEMPORARIES = (
-    rf"values-[0-9a-f]{{16}}[.]pt|[.][0-9a-f]{{16}}-\d+[.](?:done|failed)|{re.escape(INDEX)}"
+    rf"values-[0-9a-f]{{16}}[.]pt|[.][0-9a-f]{{16}}-\d+[.](?:done|failed)"
+    rf"|{re.escape(INDEX)}|{re.escape(METADATA)}"
 )
 # One save at a time, so that none deletes the parts that another is writing.
 _turn = threading.Lock()
-
-
-class Snapshot(NamedTuple):
-    """A consistent snapshot of the state to write.
-
-    Attributes:
-        arrays: The elements of tensors by name.
-        tied: For each further name of a tensor, the name in ``arrays``.
-        values: Values other than tensors, by name.
-        token: Distinguishes the checkpoint from all others, and is the same on all processes.
-    """
-
-    arrays: dict[str, jax.Array]
-    tied: dict[str, str]
-    values: dict[str, Any]
-    token: str
 
 
 def write(snapshot: Snapshot, folder: Path) -> None:
@@ -63,86 +52,44 @@ def write(snapshot: Snapshot, folder: Path) -> None:
         CheckpointError: Another process has failed, or has not finished in time.
     """
     mine, processes = jax.process_index(), jax.process_count()
+    form = TORCH if snapshot.for_torch else SAFETENSORS
     parts = divided(snapshot.arrays, processes)
-    names = [part_name(snapshot.token, i, len(parts)) for i in range(len(parts))]
+    names = [part_name(snapshot.token, i, len(parts), form.suffix) for i in range(len(parts))]
+    places: dict[str, Place] = {}
     with _turn:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for part, name in zip(parts, names, strict=True):
                 if part.process == mine:
-                    _write_part(folder / name, part, snapshot.arrays)
+                    boxes = [(each, snapshot.arrays[each.name]) for each in part.boxes]
+                    places |= form.write_part(folder / name, boxes)
             if mine == 0:
-                if snapshot.values:
-                    save_file(snapshot.values, folder / f"values-{snapshot.token}.pt")
+                values = form.write_values(folder, snapshot) if snapshot.values else {}
                 for process in range(1, processes):
-                    _await(folder, snapshot.token, process)
+                    places |= _await(folder, snapshot.token, process)
                 _force_folder(folder)
-                _write_index(folder, snapshot, parts, names)
+                named = [*zip(parts, names, strict=True)]
+                form.write_index(folder, snapshot, named, places, values)
         except BaseException as error:
             # After the index is replaced, only forcing it to the disk can fail.
             for part, name in zip(parts, names, strict=True):
-                if part.process == mine and not _is_current(folder, snapshot.token):
+                if part.process == mine and not _has(folder / form.index_name, snapshot):
                     (folder / name).unlink(missing_ok=True)
             if processes > 1:
-                _tell(folder, snapshot.token, mine, f"{type(error).__name__}: {error}")
+                _tell(folder, snapshot.token, mine, "failed", f"{type(error).__name__}: {error}")
             raise
         if mine == 0:
-            _remove_others(folder, snapshot.token)
+            _remove_others(folder, snapshot.token, form.index_name)
         elif processes > 1:
-            _tell(folder, snapshot.token, mine, None)
-            _await_index(folder, snapshot.token)
+            _tell(folder, snapshot.token, mine, "done", json.dumps(places))
+            _until(lambda: _has(folder / form.index_name, snapshot), folder, snapshot.token, 0)
 
 
-def _write_part(path: Path, part: Part, arrays: dict[str, jax.Array]) -> None:
-    # The largest dtypes first: then all elements are aligned.
-    boxes = sorted(part.boxes, key=lambda box: -arrays[box.name].dtype.itemsize)
-    facts = {box.key: (arrays[box.name].dtype, box.shape) for box in boxes}
-    with open(path, "xb") as file:
-        # Hugging Face's readers require this text.
-        file.write(header_bytes(facts, {"format": "pt"}))
-        for box in boxes:
-            elements = _elements(arrays[box.name], box)
-            file.write(elements.reshape(-1).view(np.uint8).data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _elements(array: jax.Array, box: Box) -> np.ndarray:
-    """The elements of a box, collected from this process's devices."""
-    shards = [(region_of(each.index, array.shape), each) for each in array.addressable_shards]
-    ends = [a + n for a, n in zip(box.start, box.shape, strict=True)]
-    for region, shard in shards:
-        if region == tuple(zip(box.start, ends, strict=True)):
-            return np.asarray(shard.data, order="C")
-    found = np.empty(box.shape, array.dtype)
-    for region, shard in dict(shards).items():
-        place = tuple(slice(a - s, b - s) for (a, b), s in zip(region, box.start, strict=True))
-        found[place] = np.asarray(shard.data)
-    return found
-
-
-def _write_index(folder: Path, snapshot: Snapshot, parts: list[Part], names: list[str]) -> None:
-    places: dict[str, tuple[str, Box]] = {}
-    for part, name in zip(parts, names, strict=True):
-        places.update({box.key: (name, box) for box in part.boxes})
-    pieces: dict[str, Any] = {}
-    for key, (_, box) in places.items():
-        if key != box.name:
-            shape = [*snapshot.arrays[box.name].shape]
-            pieces.setdefault(box.name, [shape, {}])[1][key] = [*box.start]
-    values = f"values-{snapshot.token}.pt" if snapshot.values else None
-    facts = {"token": snapshot.token, "values": values, "divided": pieces, "tied": snapshot.tied}
-    total = sum(box.size for _, box in places.values())
-    index = {
-        "metadata": {"total_size": total, "flambeau": facts},
-        "weight_map": {key: name for key, (name, _) in places.items()},
-    }
-    with atomic_write(folder / INDEX) as file:
-        file.write(json.dumps(index, indent=1, ensure_ascii=False).encode())
-
-
-def _remove_others(folder: Path, token: str) -> None:
+def _remove_others(folder: Path, token: str, index_name: str) -> None:
     """Delete files of earlier checkpoints, and of interrupted saves, from the folder."""
+    for other in {INDEX, METADATA} - {index_name}:
+        # First: without its parts it is no checkpoint.
+        (folder / other).unlink(missing_ok=True)
     for path in folder.iterdir():
         stays = f"-{token}" in path.name and not path.name.startswith(".")
         if _OURS.fullmatch(path.name) and not stays:
@@ -153,24 +100,21 @@ def _remove_others(folder: Path, token: str) -> None:
 # Processes
 
 
-def _tell(folder: Path, token: str, process: int, failure: str | None) -> None:
-    kind = "done" if failure is None else "failed"
+def _tell(folder: Path, token: str, process: int, kind: str, content: str) -> None:
     with atomic_write(folder / f".{token}-{process:05}.{kind}") as file:
-        file.write((failure or "").encode())
+        file.write(content.encode())
 
 
-def _await(folder: Path, token: str, process: int) -> None:
+def _await(folder: Path, token: str, process: int) -> dict[str, Place]:
     mark = folder / f".{token}-{process:05}.done"
     _until(mark.exists, folder, token, process)
+    return {key: Place(*each) for key, each in json.loads(mark.read_text()).items()}
 
 
-def _await_index(folder: Path, token: str) -> None:
-    _until(lambda: _is_current(folder, token), folder, token, 0)
-
-
-def _is_current(folder: Path, token: str) -> bool:
+def _has(index: Path, snapshot: Snapshot) -> bool:
+    """Whether an index is that of a snapshot."""
     try:
-        return token in (folder / INDEX).read_text(encoding="utf-8")
+        return snapshot.token.encode() in index.read_bytes()
     except FileNotFoundError:
         return False
 

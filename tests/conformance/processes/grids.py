@@ -201,7 +201,8 @@ def a_checkpoint_in_pieces():
     net, optimizer = made()
     step(net, optimizer, 0)
     state, steps = get_state_dict(net, optimizer)
-    dcp.save({"model": state, "optimizer": steps}, checkpoint_id=folder)
+    state = {"model": state, "optimizer": steps, "epoch": 3}
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(folder))
     other, its = made()
     state, steps = get_state_dict(other, its)
     dcp.load({"model": state, "optimizer": steps}, checkpoint_id=folder)
