@@ -197,10 +197,7 @@ def _check_entry(name: Any, value: Any) -> None:
             "make it a tensor, keep it as text in metadata=, or save to a file whose name ends in "
             ".pt"
         )
-    if value.is_meta:
-        raise NotImplementedError(
-            f"{name!r} is on the meta device and has no elements to save; give it some first"
-        )
+    check_present(name, value)
     if value.dtype.numpy not in _STORED_DTYPES:
         raise TypeError(
             f"{name!r} is of dtype {value.dtype}, which safetensors files cannot hold; "
@@ -222,6 +219,18 @@ def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     if OWN_KEY in texts:
         raise ValueError(f"metadata cannot have the key {OWN_KEY!r}, which save() itself uses")
     return texts
+
+
+def check_present(name: str, tensor: Tensor) -> None:
+    """Fail if a tensor has no elements.
+
+    Raises:
+        NotImplementedError: It is on the meta device.
+    """
+    if tensor.is_meta:
+        raise NotImplementedError(
+            f"{name!r} is on the meta device and has no elements to save; give it some first"
+        )
 
 
 def second_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +52,10 @@ class Checkpoint:
         self._tied: dict[str, str] = {}
         if is_torch_folder(self.path):
             self._parts = folder = TorchFolder(self.path)
-            self.values = folder.values()
+            with contextlib.ExitStack() as failing:
+                failing.push(self.__exit__)
+                self.values = folder.values()
+                failing.pop_all()
         elif self.path.is_dir() or self.path.suffix in _READABLE:
             self._parts = Parts(self.path)
             values = self._parts.facts.get("values")

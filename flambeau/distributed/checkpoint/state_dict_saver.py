@@ -13,7 +13,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from flambeau.checkpoint.elements import at_one_moment
-from flambeau.checkpoint.safetensors_file import checked, second_names
+from flambeau.checkpoint.safetensors_file import check_present, checked, second_names
 from flambeau.core.devices import spanning
 from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.filesystem import FileSystemWriter, path_of
@@ -57,7 +57,8 @@ def save(
 
     Raises:
         ValueError: No folder is given, or two entries have one name.
-        TypeError: A tensor has a dtype that safetensors files lack, or is sparse.
+        TypeError: A tensor has a dtype that safetensors files lack, where they are written, or is
+            sparse.
         NotImplementedError: A tensor is on the meta device.
         OSError: The operating system reports an error. The folder's checkpoint is unchanged.
         CheckpointError: Another process could not write its part.
@@ -131,13 +132,14 @@ def _snapshot(state_dict: MutableMapping[str, Any], writer: Any) -> Snapshot:
     tensors = {name: each for name, each in entries.items() if isinstance(each, Tensor)}
     for name, tensor in tensors.items():
         if tensor.is_sparse:
-            raise TypeError(f"{name!r} is sparse, which safetensors files cannot hold: to_dense()")
-    tied = second_names(checked(tensors))
+            raise TypeError(f"{name!r} is sparse, which no part can hold: use to_dense()")
+        check_present(name, tensor)
+    for_torch = isinstance(writer, FileSystemWriter)
+    tied = second_names(tensors if for_torch else checked(tensors))
     firsts = [name for name in tensors if name not in tied]
     arrays = [each._read() for each in at_one_moment(tensors[name] for name in firsts)]
     values = {name: each for name, each in entries.items() if not isinstance(each, Tensor)}
     paths = {name: each.path for name, each in places.items()}
-    for_torch = isinstance(writer, FileSystemWriter)
     named = dict(zip(firsts, arrays, strict=True))
     return Snapshot(named, tied, values, paths, _token(), for_torch)
 
