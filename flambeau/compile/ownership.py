@@ -13,9 +13,9 @@ from pathlib import Path
 from types import CodeType, MemberDescriptorType
 from typing import Any
 
+from flambeau.compile.of_class import of_class
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING
-from flambeau.core.support.of_class import of_class
 from flambeau.core.support.tracebacks import OWN_FOLDERS
 
 # Folders of installed packages: those of the environment, of the user, and of .pth files.

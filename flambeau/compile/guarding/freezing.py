@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from flambeau.compile.of_class import of_class
 from flambeau.compile.ownership import is_own, module_of, state_of
 from flambeau.core.support.identity import Same, exactly
-from flambeau.core.support.of_class import of_class
 from flambeau.core.values.pytree import OWN_PARTS, is_tuple
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)

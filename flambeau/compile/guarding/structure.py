@@ -16,9 +16,9 @@ from typing import Any
 
 import jax
 
+from flambeau.compile.of_class import of_class
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.core.support import naming
-from flambeau.core.support.of_class import of_class
 from flambeau.core.values import trees
 from flambeau.core.values.pytree import OWN_PARTS
 from flambeau.core.values.tensor import Tensor

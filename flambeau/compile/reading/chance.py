@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.compile import errors
+from flambeau.compile.of_class import of_class
 from flambeau.compile.ownership import STANDARD, in_class, is_of_library, is_own
 from flambeau.core.operators.number import MATH, followed
 from flambeau.core.support.modes import modes
-from flambeau.core.support.of_class import of_class
 from flambeau.core.values.pytree import is_tuple
 from flambeau.core.values.trace import TracedValueError
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from flambeau.compile.guarding.asking import names_of_attributes
 from flambeau.compile.guarding.places import Outside, Returned, name_of
+from flambeau.compile.of_class import of_class
 from flambeau.compile.ownership import (
     definer_of,
     in_class,
@@ -38,7 +39,6 @@ from flambeau.compile.reading.discovery import is_steady
 from flambeau.compile.reading.reads_by_name import ReadsByName
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING, Same
-from flambeau.core.support.of_class import of_class
 from flambeau.core.support.tracebacks import user_line
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.tensor_class import is_own_frame

@@ -17,10 +17,10 @@ from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.io import load as load_file
 from flambeau.checkpoint.parts import Parts, check_part_name
 from flambeau.checkpoint.safetensors_file import second_names
-from flambeau.checkpoint.torch_folder import TorchFolder, is_torch_folder
 from flambeau.core.values.cell import is_abstract
 from flambeau.core.values.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import flattened
+from flambeau.distributed.checkpoint.torch_folder import TorchFolder, is_torch_folder
 
 __all__ = ["Checkpoint"]
 

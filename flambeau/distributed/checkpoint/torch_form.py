@@ -1,7 +1,7 @@
 """Writing a folder that PyTorch's ``torch.distributed.checkpoint`` reads.
 
 Each box of elements, and each value, is a file of `torch.save` within a part. The file
-``.metadata`` says where, as a pickle of PyTorch's classes; `flambeau.checkpoint.torch_folder` reads
+``.metadata`` says where, as a pickle of PyTorch's classes; `flambeau.distributed.checkpoint.torch_folder` reads
 it.
 """
 
@@ -17,7 +17,6 @@ import jax
 
 from flambeau.checkpoint.atomic import atomic_write
 from flambeau.checkpoint.elements import tensor_from
-from flambeau.checkpoint.torch_folder import METADATA, RECORDS
 from flambeau.checkpoint.torch_writer import Call, Global, TorchPickler, write_archive
 from flambeau.core.devices.device import as_device
 from flambeau.core.devices.layout import strided
@@ -25,6 +24,7 @@ from flambeau.core.support.dtype import from_numpy_dtype
 from flambeau.core.values.tensor import Size
 from flambeau.distributed.checkpoint.division import Box, Part
 from flambeau.distributed.checkpoint.forms import Form, Place, Snapshot, elements_of
+from flambeau.distributed.checkpoint.torch_folder import METADATA, RECORDS
 
 __all__ = ["TORCH"]
 

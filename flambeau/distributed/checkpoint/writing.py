@@ -21,10 +21,10 @@ import jax
 from flambeau.checkpoint.atomic import atomic_write, remove_temporaries
 from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.parts import INDEX
-from flambeau.checkpoint.torch_folder import METADATA
 from flambeau.distributed.checkpoint.division import divided, part_name
 from flambeau.distributed.checkpoint.forms import Place, Snapshot
 from flambeau.distributed.checkpoint.safetensors_form import SAFETENSORS
+from flambeau.distributed.checkpoint.torch_folder import METADATA
 from flambeau.distributed.checkpoint.torch_form import TORCH
 
 __all__ = ["write"]

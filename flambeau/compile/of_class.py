@@ -15,7 +15,7 @@ Fact = TypeVar("Fact")
 def of_class(function: Callable[[Any], Fact]) -> Callable[[Any], Fact]:
     """Remember the results of a function of a class, which must not refer to the class.
 
-    >>> from flambeau.core.support.of_class import of_class
+    >>> from flambeau.compile.of_class import of_class
     >>> of_class(lambda cls: cls.__name__)(int)
     'int'
     """
