@@ -1,8 +1,7 @@
 """Writing a folder that PyTorch's ``torch.distributed.checkpoint`` reads.
 
 Each box of elements, and each value, is a file of `torch.save` within a part. The file
-``.metadata`` says where, as a pickle of PyTorch's classes; `flambeau.distributed.checkpoint.torch_folder` reads
-it.
+``.metadata`` says where, as a pickle of PyTorch's classes, which `torch_folder` reads.
 """
 
 from __future__ import annotations
