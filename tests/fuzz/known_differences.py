@@ -226,6 +226,12 @@ EAGER = [
         what=f"{FLAGS}|error|value",
     ),
     Known(
+        "a view of a tensor that is detached in place and then written to keeps its gradient",
+        theirs="None",
+        source=r"\.detach_\(\).*(no_grad|init\.)",
+        what="grad",
+    ),
+    Known(
         "a gradient is a tensor of its own, and not a view from inside backward",
         theirs="A view was created in no_grad mode",
         source=r"autograd\.grad\(",
