@@ -19,6 +19,22 @@ _METHODS = frozenset(IN_PLACE.split())
 _HOMES = {name: home for home, names in HOMES.items() for name in names.split() if name[0] != "."}
 
 
+class _Misspelt(AttributeError):
+    """An AttributeError with the suggestion that Python makes for modules of fewer names."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        import difflib
+
+        wanted = text.rpartition(" ")[2].strip("'")
+        near = difflib.get_close_matches(wanted, __dir__(), n=1, cutoff=0.75)
+        return f"{text}. Did you mean: {near[0]!r}?" if near else text
+
+
+_Misspelt.__name__ = _Misspelt.__qualname__ = "AttributeError"
+_Misspelt.__module__ = "builtins"
+
+
 def __getattr__(name: str) -> Any:
     """The attribute ``name`` of `flambeau`, from the module that has it."""
     if name in _MODULES:
@@ -30,7 +46,9 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_foreach_"):
         found = import_module("flambeau.rare.foreach").foreach(name.removeprefix("_foreach_"))
     else:
-        raise absent("flambeau", name)
+        error = absent("flambeau", name)
+        # An error with a name is one with advice.
+        raise error if error.name else _Misspelt(*error.args)
     setattr(sys.modules["flambeau"], name, found)
     return found
 

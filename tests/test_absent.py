@@ -205,3 +205,14 @@ def test_a_script_is_told_that_there_are_no_other_processes():
     assert flambeau.distributed is dist
     with pytest.raises(AttributeError, match=r"no attribute 'pipelining': one process may own"):
         _ = dist.pipelining
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("rand_lik", "rand_like"), ("manual_sed", "manual_seed"), ("xyzzyq", None)]
+)
+def test_a_misspelt_name_is_told_although_there_are_many(name, meant):
+    with pytest.raises(AttributeError) as found:
+        getattr(flambeau, name)
+    more = "" if meant is None else f". Did you mean: {meant!r}?"
+    assert str(found.value) == f"module 'flambeau' has no attribute {name!r}{more}"
+    assert type(found.value).__name__ == "AttributeError"
