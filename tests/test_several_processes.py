@@ -96,9 +96,11 @@ def test_checkpoints(tmp_path):
     run_in_two("in_two_checkpoints.py", tmp_path, "once")
 
 
-@pytest.mark.parametrize(("killed", "milliseconds"), [(0, 7), (1, 40)])
-def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, killed, milliseconds):
-    with two_processes("in_two_checkpoints.py", tmp_path, "forever") as processes:
+@pytest.mark.parametrize(
+    ("form", "killed", "milliseconds"), [("safetensors", 0, 7), ("pytorch", 1, 40)]
+)
+def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, form, killed, milliseconds):
+    with two_processes("in_two_checkpoints.py", tmp_path, "forever", form) as processes:
         # Gloo writes to the same stream.
         last = int(next(filter(str.isdigit, map(str.strip, processes[1].stdout))))
         time.sleep(milliseconds / 1000)
@@ -107,7 +109,7 @@ def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, killed, 
         processes[1 - killed].send_signal(signal.SIGKILL)
         rest = [*map(str.strip, processes[1].communicate()[0].splitlines())]
         last = int([last, *filter(str.isdigit, rest)][-1])
-    with two_processes("in_two_checkpoints.py", tmp_path, "afterwards") as processes:
+    with two_processes("in_two_checkpoints.py", tmp_path, "afterwards", form) as processes:
         (code, text), (_, printed) = map(outcome, processes)
     assert code == 0, text
     assert f"\nstep {last}\n" in printed or f"\nstep {last + 1}\n" in printed

@@ -1,4 +1,7 @@
-"""Checkpoints that two processes write together; with ``forever``, until one is killed."""
+"""Checkpoints that two processes write together; with ``forever``, until one is killed.
+
+With ``pytorch`` as third argument, these are in PyTorch's form.
+"""
 
 import os
 import sys
@@ -12,9 +15,13 @@ import flambeau
 from flambeau import distributed, nn
 from flambeau.checkpoint.parts import INDEX
 from flambeau.distributed import checkpoint
+from flambeau.distributed.checkpoint import FileSystemWriter
+from flambeau.distributed.checkpoint.torch_folder import METADATA
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 FOLDER = sys.argv[1]
+FOR_TORCH = "pytorch" in sys.argv[3:]
+PLACE = {"storage_writer": FileSystemWriter(FOLDER)} if FOR_TORCH else {"checkpoint_id": FOLDER}
 RULES = {"0.weight": ("model", None), "2.weight": (None, "model")}
 
 
@@ -87,9 +94,9 @@ def for_ever(rank):
                 each.fill_(float(step))
         state = {"model": model, "step": step}
         if step % 2:
-            checkpoint.save(state, checkpoint_id=FOLDER)
+            checkpoint.save(state, **PLACE)
         else:
-            future = checkpoint.async_save(state, checkpoint_id=FOLDER)
+            future = checkpoint.async_save(state, **PLACE)
             with flambeau.no_grad():
                 model[0].weight.fill_(-1.0)
             future.result(timeout=50)
@@ -98,7 +105,7 @@ def for_ever(rank):
 
 
 def what_a_kill_has_left(rank):
-    assert os.path.exists(f"{FOLDER}/{INDEX}")
+    assert os.path.exists(f"{FOLDER}/{METADATA if FOR_TORCH else INDEX}")
     model = model_on(whole_mesh(), RULES, 1)
     state = {"model": model, "step": -1}
     checkpoint.load(state, checkpoint_id=FOLDER)
@@ -106,7 +113,7 @@ def what_a_kill_has_left(rank):
     if rank == 1:
         each_of_two.say(f"\nstep {state['step']}")
     # What the killed save has left goes with the next complete one.
-    checkpoint.save(state, checkpoint_id=FOLDER)
+    checkpoint.save(state, **PLACE)
     distributed.barrier()
     parts = [each for each in os.listdir(FOLDER) if each.startswith(("model-", "values-"))]
     assert len(parts) == 3
