@@ -256,6 +256,7 @@ def grid_rows() -> Iterator[Row]:
     yield row("meshgrid of another indexing", lambda lib, x: lib.meshgrid(x, x, indexing="no"), V)
     yield row("cartesian_prod", lambda lib, x, y: lib.cartesian_prod(x, y[0], x), V, M)
     yield row("cartesian_prod of a matrix", lambda lib, x: lib.cartesian_prod(x, x), M)
+    yield row("cartesian_prod of dtypes", lambda lib, x: lib.cartesian_prod(x, x.double()), V)
     yield row("combinations", lambda lib, x: (lib.combinations(x), lib.combinations(x, 3, True)), V)
     yield row("combinations of too many", lambda lib, x: lib.combinations(x, 5), V, node=False)
     yield row("combinations of none", lambda lib, x: lib.combinations(x, 0), V, node=False)

@@ -323,10 +323,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         require_tensors("meshgrid", tensor=each)
         if each.ndim > 1:
             raise RuntimeError(f"meshgrid() takes vectors, got shape {list(each.shape)}")
-        if each.dtype is not vectors[0].dtype:
-            raise RuntimeError(
-                f"meshgrid() takes tensors of one dtype, got {vectors[0].dtype} and {each.dtype}"
-            )
+        _check_one_dtype("meshgrid", vectors[0], each)
     if swapped := indexing == "xy" and len(vectors) > 1:
         vectors = _first_two_swapped(vectors)
     shape = tuple([each.numel() for each in vectors])
@@ -356,16 +353,25 @@ def _cartesian_prod(tensors: Arrays) -> Array:
     return jnp.stack([each.reshape(-1) for each in grids], -1)
 
 
+def _check_one_dtype(name: str, first: Tensor, other: Tensor) -> None:
+    if other.dtype is not first.dtype:
+        raise RuntimeError(
+            f"{name}(): meshgrid expects all tensors to have the same dtype, got {first.dtype} and "
+            f"{other.dtype}; convert one"
+        )
+
+
 @function
 def cartesian_prod(*tensors: Tensor) -> Any:
     """All tuples with one element from each vector, as rows; for one vector, its elements.
 
     Raises:
-        RuntimeError: A tensor is not a vector.
+        RuntimeError: A tensor is not a vector, or has another dtype than the others.
     """
     for each in tensors:
         if each.ndim != 1:
             raise RuntimeError(f"cartesian_prod() takes vectors, got shape {list(each.shape)}")
+        _check_one_dtype("cartesian_prod", tensors[0], each)
     return tensors[0] if len(tensors) == 1 else _cartesian_prod(list(tensors))
 
 
