@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import random
 
 import pytest
 
@@ -149,3 +150,24 @@ def test_an_interrupted_save_leaves_the_former_checkpoint(tmp_path, monkeypatch)
     state = {"epoch": 0}
     checkpoint.load(state, checkpoint_id=tmp_path)
     assert state == {"epoch": 3}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_damaged_description_is_read_or_refused(tmp_path, seed):
+    saved(tmp_path)
+    whole = (tmp_path / ".metadata").read_bytes()
+    drawn, refused, (model, _) = random.Random(seed), 0, trained()
+    for _ in range(200):
+        damaged = bytearray(whole)
+        for _ in range(drawn.randrange(1, 4)):
+            place = drawn.randrange(len(damaged))
+            if drawn.random() < 0.2:
+                del damaged[place : place + drawn.randrange(1, 50)]
+            else:
+                damaged[place] = drawn.randrange(256)
+        (tmp_path / ".metadata").write_bytes(damaged)
+        try:
+            checkpoint.load({"model": model, "epoch": 0}, checkpoint_id=tmp_path)
+        except CheckpointError:
+            refused += 1
+    assert refused > 50

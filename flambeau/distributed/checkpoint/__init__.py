@@ -1,8 +1,9 @@
 """Sharded checkpoints: each process writes, and each device reads, its part.
 
-`division.py` assigns elements to processes and files, in the same way on all. `writing.py` writes
-them and replaces the index last. `reading.py` and `filling.py` read the elements of each device, by
-`checkpoint.parts`, after all checks.
+`division.py` assigns elements to processes and files, in the same way on all. `writing.py` has them
+written in one of two forms, `safetensors_form.py` or PyTorch's, `torch_form.py`, and the index
+replaced last. `reading.py` and `filling.py` read the elements of each device, by
+`checkpoint.parts` or `torch_folder.py`, after all checks.
 """
 
 from flambeau._absent import Absent as _Absent
