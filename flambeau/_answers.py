@@ -265,10 +265,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "onnx.symbolic_opset12": {},
     # Processes
     "distributed.checkpoint.hf_storage": {
-        "class HuggingFaceStorageReader; HuggingFaceStorageWriter": Refusal(
-            "there is no {function}: flambeau.distributed.checkpoint.save and load write and read "
-            "safetensors files in a layout of their own; flambeau.save writes a whole state dict"
-        ),
+        "from distributed.checkpoint": "HuggingFaceStorageReader HuggingFaceStorageWriter"
     },
     "distributed.elastic": {},
     "distributed.elastic.multiprocessing": {},

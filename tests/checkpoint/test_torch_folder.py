@@ -1,5 +1,6 @@
 """Folders in the form of PyTorch's ``distributed.checkpoint``, written by `FileSystemWriter`."""
 
+import importlib
 import os
 import pickle
 import random
@@ -62,6 +63,16 @@ def test_each_form_replaces_the_other(tmp_path):
     state = {"epoch": 0}
     checkpoint.load(state, checkpoint_id=tmp_path)
     assert state == {"epoch": 3}
+
+
+def test_the_writer_of_hugging_face_writes_safetensors(tmp_path):
+    hf = importlib.import_module("flambeau.distributed.checkpoint.hf_storage")
+    state = {"weight": flambeau.arange(3.0)}
+    checkpoint.save(state, storage_writer=hf.HuggingFaceStorageWriter(tmp_path, thread_count=2))
+    assert len([*tmp_path.glob("model-*.safetensors")]) == 1
+    found = {"weight": flambeau.zeros(3)}
+    checkpoint.load(found, storage_reader=hf.HuggingFaceStorageReader(tmp_path))
+    assert found["weight"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("names", ["model-*", "values-*"])

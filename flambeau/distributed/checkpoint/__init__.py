@@ -11,10 +11,19 @@ from flambeau.checkpoint.errors import CheckpointError as CheckpointError
 from flambeau.distributed.checkpoint import format_utils as format_utils
 from flambeau.distributed.checkpoint.filesystem import FileSystemReader as FileSystemReader
 from flambeau.distributed.checkpoint.filesystem import FileSystemWriter as FileSystemWriter
+from flambeau.distributed.checkpoint.filesystem import (
+    HuggingFaceStorageReader as HuggingFaceStorageReader,
+)
+from flambeau.distributed.checkpoint.filesystem import (
+    HuggingFaceStorageWriter as HuggingFaceStorageWriter,
+)
 from flambeau.distributed.checkpoint.state_dict_loader import load as load
 from flambeau.distributed.checkpoint.state_dict_saver import async_save as async_save
 from flambeau.distributed.checkpoint.state_dict_saver import save as save
 
-__all__ = ["FileSystemReader", "FileSystemWriter", "async_save", "load", "save"]
+__all__ = [
+    "FileSystemReader", "FileSystemWriter", "HuggingFaceStorageReader", "HuggingFaceStorageWriter",
+    "async_save", "load", "save",
+]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FileSystemReader", "FileSystemWriter"]
+__all__ = [
+    "FileSystemReader", "FileSystemWriter", "HuggingFaceStorageReader", "HuggingFaceStorageWriter",
+]  # fmt: skip
 
 
 class FileSystemWriter:
@@ -31,6 +33,22 @@ class FileSystemReader:
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         self.path = Path(path)
+
+
+class HuggingFaceStorageWriter:
+    """The folder that `save` writes to, as safetensors files with an index, like without a writer.
+
+    Args:
+        path: The folder.
+        options: Accepted for compatibility.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *args: Any, **options: Any) -> None:
+        self.path = Path(path)
+
+
+class HuggingFaceStorageReader(FileSystemReader):
+    """The folder of safetensors files that `load` reads from."""
 
 
 def path_of(checkpoint_id: Any, storage: Any, subject: str) -> Path:

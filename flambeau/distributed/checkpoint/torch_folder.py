@@ -127,6 +127,7 @@ class TorchFolder:
         self._open: dict[str, Source] = {}
         self._values: dict[str, tuple[str, Chunk]] = {}
         self._tensors: dict[str, Stored] = {}
+        self._last: tuple[Any, Any, Any] = (None, None, None)
         with opened(folder / METADATA) as source:
             pickled = io.BytesIO(source.read(0, source.size))
             budget = self._limits.budget(source.size)
@@ -192,10 +193,14 @@ class TorchFolder:
         return assembled(stored, region, self._box)
 
     def _box(self, part: str, chunk: Chunk, box: list[tuple[int, int]]) -> np.ndarray:
-        found = self._content(part, chunk)
-        if not isinstance(found, Tensor) or tuple(found.shape) != chunk.shape:
-            raise self._error(part, f"it has no tensor of shape {list(chunk.shape)} at its place")
-        return array_of(found)[tuple(slice(*each) for each in box)]
+        if self._last[:2] != (part, chunk):
+            found = self._content(part, chunk)
+            if not isinstance(found, Tensor) or tuple(found.shape) != chunk.shape:
+                reason = f"it has no tensor of shape {list(chunk.shape)} at its place"
+                raise self._error(part, reason)
+            # The devices that share a piece read it one after the other.
+            self._last = part, chunk, array_of(found)
+        return self._last[2][tuple(slice(*each) for each in box)]
 
     def values(self) -> dict[str, Any]:
         """All values other than tensors, by name.
