@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from flambeau.checkpoint.torch_reader import Reading
 from flambeau.checkpoint.torch_tensors import Deferred
 from flambeau.core.devices.device import META
 from flambeau.core.values.tensor import Tensor
+from flambeau.distributed.checkpoint.torch_folder import TorchFolder, is_torch_folder
 
 __all__ = ["Contents", "StoredTensor", "boxes", "entries", "named", "opened_contents"]
 
@@ -92,6 +94,9 @@ def opened_contents(path: str | os.PathLike[str], limits: Limits) -> Iterator[Co
                     found = _of_torch(path, source, read, kind, limits)
                 yield found
                 return
+        if is_torch_folder(Path(path)):
+            yield _of_folder(stack.enter_context(TorchFolder(Path(path), limits)))
+            return
         parts = stack.enter_context(Parts(path))
         found = _of_parts(parts)
         if isinstance(name := parts.facts.get("values"), str):
@@ -115,9 +120,14 @@ def named(path: str | os.PathLike[str], kind: str = "") -> Iterator[None]:
         raise
 
 
-def _of_parts(parts: Parts) -> Contents:
+def _of_folder(folder: TorchFolder) -> Contents:
+    size = sum(each.stat().st_size for each in folder.folder.iterdir() if each.is_file())
+    kind = "folder of PyTorch's distributed.checkpoint"
+    return Contents(kind, size, _tensors_of(folder), folder.values(), {})
+
+
+def _tensors_of(parts: Parts | TorchFolder) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
-    parts.claim_all()
     for name in parts.names:
         found = parts.stored(name)
         tensors[name] = StoredTensor(
@@ -127,6 +137,12 @@ def _of_parts(parts: Parts) -> Contents:
             parts.first_name(name),
             partial(parts.read, found),
         )
+    return tensors
+
+
+def _of_parts(parts: Parts) -> Contents:
+    parts.claim_all()
+    tensors = _tensors_of(parts)
     count = len(parts.sizes)
     kind = "safetensors file" if count == 1 else f"checkpoint of {count} safetensors files"
     return Contents(kind, sum(parts.sizes.values()), tensors, {}, parts.texts)

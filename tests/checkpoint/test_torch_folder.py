@@ -4,10 +4,12 @@ import importlib
 import os
 import pickle
 import random
+import re
 
 import pytest
 
 import flambeau
+from flambeau import __main__ as command_line
 from flambeau import nn, optim
 from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
 from flambeau.distributed import checkpoint
@@ -73,6 +75,19 @@ def test_the_writer_of_hugging_face_writes_safetensors(tmp_path):
     found = {"weight": flambeau.zeros(3)}
     checkpoint.load(found, storage_reader=hf.HuggingFaceStorageReader(tmp_path))
     assert found["weight"].tolist() == [0, 1, 2]
+
+
+def test_the_commands_read_it(tmp_path, capsys):
+    model, _ = saved(tmp_path / "folder")
+    assert command_line.main(["inspect", str(tmp_path / "folder")]) == 0
+    shown = capsys.readouterr().out
+    assert "folder of PyTorch's distributed.checkpoint" in shown
+    assert re.search(r"model\.0\.weight +1 +float32 \[3, 2\]", shown)
+    assert "epoch" in shown
+    assert command_line.main(["diff", str(tmp_path / "folder"), str(tmp_path / "folder")]) == 0
+    one = str(tmp_path / "one.pt")
+    assert command_line.main(["convert", str(tmp_path / "folder"), one]) == 0
+    assert flambeau.equal(flambeau.load(one)["model.0.weight"], model[0].weight)
 
 
 @pytest.mark.parametrize("names", ["model-*", "values-*"])

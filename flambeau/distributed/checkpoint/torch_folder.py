@@ -144,6 +144,9 @@ class TorchFolder:
         }
         self.names: list[str] = [*self._tensors]
 
+    def __enter__(self) -> TorchFolder:
+        return self
+
     def __exit__(self, *error: object) -> None:
         self._files.close()
 
