@@ -38,7 +38,7 @@ demo: $(VENV)/.extras-demo
 examples: $(VENV)/.extras-demo
 	@set -e; for script in $(EXAMPLES); do echo "$$script"; $(BIN)/python "$$script"; done
 
-# With full optimization, which `make conformance` and `make pythons` have, XLA takes most of the time.
+# With full optimization, which `make conformance` has, XLA takes most of the time.
 test: $(VENV)/.extras-test$(if $(COVERAGE),$(COMMA)coverage)
 	FLAMBEAU_CONFORMANCE=0 XLA_FLAGS="$$($(BIN)/python -m tests.fuzz.quick_xla)" $(PYTEST) --doctest-modules flambeau tests $(MEASURING) $(ARGS)
 

@@ -40,8 +40,9 @@ def public(lib: Any, path: str) -> set[str]:
 
 def _is_own(lib: Any, path: str, value: Any, name: str) -> bool:
     if isinstance(value, types.ModuleType):
-        # What PyTorch loads when it is asked for is there or not, depending on what ran before.
-        if name in getattr(lib, "_lazy_modules", ()):
+        # What PyTorch loads when it is asked for is there or not, depending on what ran before;
+        # `distributed` loads `numa`.
+        if name in (*getattr(lib, "_lazy_modules", ()), "numa"):
             return False
         return not path and value.__name__.startswith(lib.__name__)
     if name in ("TYPE_CHECKING", "annotations"):

@@ -44,7 +44,7 @@ class Rounding(TorchFunctionMode):
         signs = torch.tensor(self._generator.choice([-1.0, 0.0, 1.0], size=tuple(result.shape)))
         size = largest * torch.finfo(result.dtype).eps
         # What is left of a cancellation may as well be zero: products that are fused with sums.
-        kept = torch.where((signs == 0) & (result.abs() <= size), 0, result)
+        kept = result.masked_fill((signs == 0) & (result.abs() <= size), 0)
         return kept + (signs * size).to(result.dtype)
 
 
