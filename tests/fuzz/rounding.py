@@ -44,7 +44,8 @@ class Rounding(TorchFunctionMode):
         signs = torch.tensor(self._generator.choice([-1.0, 0.0, 1.0], size=tuple(result.shape)))
         size = largest * torch.finfo(result.dtype).eps
         # What is left of a cancellation may as well be zero: products that are fused with sums.
-        kept = result.masked_fill((signs == 0) & (result.abs() <= size), 0)
+        # In place, since strides decide what later views share.
+        kept = result.clone().masked_fill_((signs == 0) & (result.abs() <= size), 0)
         return kept + (signs * size).to(result.dtype)
 
 
