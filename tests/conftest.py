@@ -22,6 +22,12 @@ settings.register_profile("flambeau", deadline=None, derandomize="CI" in os.envi
 settings.load_profile("flambeau")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with tests that wait for processes: another worker computes meanwhile."""
+    waiting = ("test_several_processes.py", "test_multiprocessing.py", "test_processes.py")
+    items.sort(key=lambda item: item.path.name not in waiting)
+
+
 @pytest.fixture(autouse=True)
 def _changed_code_is_not_kept(request):
     """Programs on disk are known by flambeau's files, which a test that patches it leaves alone."""
