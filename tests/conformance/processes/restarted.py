@@ -43,9 +43,9 @@ def main():
             state = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
             torch.save({**state, "epoch": epoch}, snapshot)
         dist.barrier()
-        if epoch == 2 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        if epoch == 2 and first == 0:
             raise RuntimeError("a machine is lost")
-    names = ("TORCHELASTIC_MAX_RESTARTS", "WORLD_SIZE", "LOCAL_RANK")
+    names = ("WORLD_SIZE", "LOCAL_RANK")
     found = {"first": str(first), "losses": losses, **{each: os.environ[each] for each in names}}
     found["parameters"] = [each.flatten().tolist() for each in model.parameters()]
     (FOLDER / f"{rank}.json").write_text(json.dumps(found))
