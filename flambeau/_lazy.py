@@ -30,6 +30,9 @@ class _Misspelt(AttributeError):
         near = difflib.get_close_matches(wanted, __dir__(), n=1, cutoff=0.75)
         return f"{text}. Did you mean: {near[0]!r}?" if near else text
 
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
 
 _Misspelt.__name__ = _Misspelt.__qualname__ = "AttributeError"
 _Misspelt.__module__ = "builtins"

@@ -216,3 +216,4 @@ def test_a_misspelt_name_is_told_although_there_are_many(name, meant):
     more = "" if meant is None else f". Did you mean: {meant!r}?"
     assert str(found.value) == f"module 'flambeau' has no attribute {name!r}{more}"
     assert type(found.value).__name__ == "AttributeError"
+    assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)

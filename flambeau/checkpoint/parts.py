@@ -34,7 +34,7 @@ from flambeau.checkpoint.source import Source, opened
 
 __all__ = [
     "INDEX", "SINGLE", "Parts", "Stored", "assembled", "check_part_name", "cover",
-    "index_text_begins",
+    "folder_size", "index_text_begins",
 ]  # fmt: skip
 
 #: The names that Hugging Face's libraries look for in a folder.
@@ -341,7 +341,12 @@ def _size_beside(path: Path) -> int:
     """The bytes of an index and of the files in its folder; for any other file, its own."""
     if path.suffix != ".json":
         return path.stat().st_size
-    with os.scandir(path.parent) as entries:
+    return folder_size(path.parent)
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of the files in a folder."""
+    with os.scandir(folder) as entries:
         return sum(each.stat().st_size for each in entries if each.is_file())
 
 

@@ -16,7 +16,7 @@ from flambeau.checkpoint.elements import elements_of, unexpanded
 from flambeau.checkpoint.errors import OPEN_FILE, CheckpointError, DamagedFileError
 from flambeau.checkpoint.io import START, reader_of
 from flambeau.checkpoint.limits import Budget, Limits
-from flambeau.checkpoint.parts import Parts, check_part_name
+from flambeau.checkpoint.parts import Parts, check_part_name, folder_size
 from flambeau.checkpoint.pickled import shown
 from flambeau.checkpoint.source import Source
 from flambeau.checkpoint.torch_reader import Reading
@@ -121,9 +121,9 @@ def named(path: str | os.PathLike[str], kind: str = "") -> Iterator[None]:
 
 
 def _of_folder(folder: TorchFolder) -> Contents:
-    size = sum(each.stat().st_size for each in folder.folder.iterdir() if each.is_file())
     kind = "folder of PyTorch's distributed.checkpoint"
-    return Contents(kind, size, _tensors_of(folder), folder.values(), {})
+    size, tensors = folder_size(folder.folder), _tensors_of(folder)
+    return Contents(kind, size, tensors, folder.values(), {})
 
 
 def _tensors_of(parts: Parts | TorchFolder) -> dict[str, StoredTensor]:

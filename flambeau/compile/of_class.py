@@ -15,6 +15,9 @@ Fact = TypeVar("Fact")
 def of_class(function: Callable[[Any], Fact]) -> Callable[[Any], Fact]:
     """Remember the results of a function of a class, which must not refer to the class.
 
+    A cache of `functools` would refer to it: a class that a user defines again would stay, and
+    `compile.reading.caches` counts the references to one class.
+
     >>> from flambeau.compile.of_class import of_class
     >>> of_class(lambda cls: cls.__name__)(int)
     'int'

@@ -11,10 +11,17 @@ import pytest
 import flambeau
 from flambeau import __main__ as command_line
 from flambeau import nn, optim
-from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
+from flambeau.checkpoint.errors import (
+    CheckpointError,
+    DamagedFileError,
+    LimitExceededError,
+    RefusedContentError,
+)
+from flambeau.checkpoint.limits import Limits
 from flambeau.distributed import checkpoint
 from flambeau.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save
+from flambeau.distributed.checkpoint.torch_folder import TorchFolder
 
 
 def trained():
@@ -90,6 +97,23 @@ def test_the_commands_read_it(tmp_path, capsys):
     assert flambeau.equal(flambeau.load(one)["model.0.weight"], model[0].weight)
 
 
+def test_values_share_one_limit(tmp_path):
+    saved(tmp_path, **{f"v{i}": [i] * 1000 for i in range(50)})
+    found = {f"v{i}": None for i in range(50)}
+    checkpoint.load(found, checkpoint_id=tmp_path)
+    assert found["v7"] == [7] * 1000
+    with pytest.raises(LimitExceededError), TorchFolder(tmp_path, Limits(memory=60_000)) as folder:
+        folder.values()
+
+
+def test_a_file_beside_it_does_not_hide_it(tmp_path):
+    flambeau.save({"epoch": flambeau.ones(1)}, tmp_path / "model.safetensors")
+    saved(tmp_path)
+    state = {"epoch": 0}
+    checkpoint.load(state, checkpoint_id=tmp_path)
+    assert state == {"epoch": 3}
+
+
 @pytest.mark.parametrize("names", ["model-*", "values-*"])
 def test_a_missing_or_damaged_part_is_named(tmp_path, names):
     saved(tmp_path)
@@ -122,7 +146,8 @@ def described(**changes):
         where = form.Size((start,))
         index = form._Record("MetadataIndex", fqn="x", offset=where, index=0)
         info = {"relative_path": part, "offset": 0, "length": 10}
-        chunk = form._Record("ChunkStorageMetadata", offsets=where, sizes=form.Size((1,)))
+        size = changes.get("sizes", (1, 1))[start]
+        chunk = form._Record("ChunkStorageMetadata", offsets=where, sizes=form.Size((size,)))
         return chunk, (index, form._Record("_StorageInfo", {**info, **changes.get("info", {})}))
 
     boxes = [box(start, changes.get("part", "part.distcp")) for start in changes.get("at", (0, 1))]
@@ -130,7 +155,7 @@ def described(**changes):
     tensor = form._Record(
         "TensorStorageMetadata",
         properties=form._Record("TensorProperties", facts),
-        size=form.Size((2,)),
+        size=form.Size((sum(changes.get("sizes", (1, 1))),)),
         chunks=[chunk for chunk, _ in boxes],
     )
     stored = dict(info for _, info in boxes[: changes.get("stored", 2)])
@@ -147,6 +172,7 @@ def described(**changes):
         ({"info": {"transform_descriptors": ["zstd"]}}, RefusedContentError, "it is compressed"),
         ({"info": {"length": -1}}, DamagedFileError, "lie beyond"),
         ({"info": {"offset": "0" * 9}}, DamagedFileError, "lie beyond"),
+        ({"sizes": (1, 10**12)}, LimitExceededError, "tensor 'x'"),
         ({}, CheckpointError, "part.distcp"),
     ],
 )

@@ -96,7 +96,7 @@ class Effects:
         return name
 
     def _look_first(self) -> None:
-        """Find numbers, and let tensors require grad, on whose accumulators the results lead."""
+        """Find numbers, and set flags to true: the call's node refers to such leaves."""
         for name, expression in self.recording.keeping.looking.items():
             self._look_up(expression, name)
         for where, flag in self.recording.effects:
@@ -184,6 +184,7 @@ class Effects:
     def _write_effects(self, unset: set[Tensor]) -> None:
         """Set gradients, flags and positions on the tape, and the modes of modules."""
         page, sets_gradients = self.page, False
+        # A leaf that is frozen was part of the graph before.
         # Gradients are set last: other effects may be on the gradients of before the call.
         for where, value in sorted(self.recording.effects, key=lambda e: type(e[0]) is Gradient):
             if isinstance(where, Gradient):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +19,15 @@ import numpy as np
 from flambeau.checkpoint.elements import array_of
 from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
 from flambeau.checkpoint.io import load
-from flambeau.checkpoint.limits import Limits
-from flambeau.checkpoint.parts import INDEX, SINGLE, Stored, assembled, check_part_name, cover
+from flambeau.checkpoint.limits import Budget, Limits
+from flambeau.checkpoint.parts import (
+    INDEX,
+    Stored,
+    assembled,
+    check_part_name,
+    cover,
+    folder_size,
+)
 from flambeau.checkpoint.pickled import NamedFunction, PlainUnpickler, Stateful
 from flambeau.checkpoint.source import Source, opened
 from flambeau.checkpoint.torch_names import DTYPES
@@ -41,9 +49,8 @@ _OLDER = ("torch.distributed._shard.sharded_tensor.metadata", "TensorProperties"
 
 
 def is_torch_folder(path: Path) -> bool:
-    """Whether a path is a folder with a description of PyTorch's, and no checkpoint of ours."""
-    ours = any((path / name).exists() for name in (INDEX, SINGLE))
-    return path.is_dir() and not ours and (path / METADATA).exists()
+    """Whether a path is a folder with a description of PyTorch's, and without an index of ours."""
+    return path.is_dir() and (path / METADATA).exists() and not (path / INDEX).exists()
 
 
 class _Record(Stateful):
@@ -96,6 +103,18 @@ class _Description(PlainUnpickler):
         return cls()
 
 
+class _Together(Limits):
+    """The limits of files that share one budget."""
+
+    def __init__(self, shared: Budget, depth: int) -> None:
+        super().__init__(depth=depth)
+        object.__setattr__(self, "_shared", shared)
+
+    def budget(self, file_size: int) -> Budget:
+        """The common budget."""
+        return self._shared  # type: ignore[attr-defined]
+
+
 class Chunk(NamedTuple):
     """The place of a box of elements, or of a value: some bytes of a part."""
 
@@ -109,7 +128,7 @@ class TorchFolder:
 
     Args:
         folder: The folder.
-        limits: The limits on the claims of each file.
+        limits: The limits on the claims of all files together.
 
     Attributes:
         folder: The folder.
@@ -132,16 +151,20 @@ class TorchFolder:
             pickled = io.BytesIO(source.read(0, source.size))
             budget = self._limits.budget(source.size)
             found = _Description(pickled, source.size, budget, self._limits.depth).load()
+            self._budget = self._limits.budget(folder_size(folder))
             try:
                 self._take(found)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 reason = f"its description is not complete ({type(error).__name__}: {error!s:.80})"
                 raise DamagedFileError(reason) from None
-        first: dict[Any, str] = {}
-        self._first = {
-            name: first.setdefault((stored.shape, *stored.pieces), name)
-            for name, stored in self._tensors.items()
-        }
+            first: dict[Any, str] = {}
+            self._first = {
+                name: first.setdefault((stored.shape, *stored.pieces), name)
+                for name, stored in self._tensors.items()
+            }
+            for name in first.values():
+                of = self._tensors[name]
+                self._budget.take(of.dtype.itemsize * math.prod(of.shape), f"tensor {name!r:.80}")
         self.names: list[str] = [*self._tensors]
 
     def __enter__(self) -> TorchFolder:
@@ -197,7 +220,7 @@ class TorchFolder:
 
     def _box(self, part: str, chunk: Chunk, box: list[tuple[int, int]]) -> np.ndarray:
         if self._last[:2] != (part, chunk):
-            found = self._content(part, chunk)
+            found = self._content(part, chunk, self._limits)
             if not isinstance(found, Tensor) or tuple(found.shape) != chunk.shape:
                 reason = f"it has no tensor of shape {list(chunk.shape)} at its place"
                 raise self._error(part, reason)
@@ -211,9 +234,10 @@ class TorchFolder:
         Raises:
             CheckpointError: A part is missing or damaged.
         """
-        return {name: self._content(*place) for name, place in self._values.items()}
+        limits = _Together(self._budget, self._limits.depth)
+        return {name: self._content(*place, limits) for name, place in self._values.items()}
 
-    def _content(self, part: str, chunk: Chunk) -> Any:
+    def _content(self, part: str, chunk: Chunk, limits: Limits) -> Any:
         if part not in self._open:
             try:
                 file = open(self.folder / part, "rb")  # noqa: SIM115 - closed with the checkpoint
@@ -223,7 +247,7 @@ class TorchFolder:
             self._open[part] = Source(file)
         try:
             data = self._open[part].read(chunk.start, chunk.length)
-            return load(io.BytesIO(data), map_location="cpu", limits=self._limits)
+            return load(io.BytesIO(data), map_location="cpu", limits=limits)
         except CheckpointError as error:
             error.file = repr(os.fspath(self.folder / part))
             raise
