@@ -4,12 +4,10 @@ Each process writes what it has found, by name, to ``FOLDER/RANK.json``.
 """
 
 import copy
-import json
-import sys
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from _shared import RANK, run
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
@@ -266,12 +264,4 @@ CASES = [
 ]
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    RANK = dist.get_rank()
-    torch.manual_seed(0)
-    found = {}
-    for case in CASES:
-        sys.stderr.write(f"{RANK}: {case.__name__}\n")
-        found[case.__name__] = case()
-    (Path(sys.argv[1]) / f"{RANK}.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
+    run(CASES)

@@ -3,13 +3,13 @@
 Each process writes what it has found, by name, to ``FOLDER/RANK.json``.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from _shared import RANK, network, run, whole
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -25,34 +25,6 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.parallel import DistributedDataParallel
 
 ROWS = 2
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
-
-    def forward(self, x):
-        return x + self.down(self.up(self.norm(x)).tanh())
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks, self.head = nn.ModuleList([Block(), Block()]), nn.Linear(8, 4)
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-def network():
-    net = Net()
-    with torch.no_grad():
-        for each in net.parameters():
-            each.copy_(torch.arange(float(each.numel())).reshape(each.shape).sin() * 0.3)
-    return net
 
 
 def rows(step, place):
@@ -73,12 +45,6 @@ def trained(net, place):
         optimizer.step()
         found.append(loss.item())
     return found, whole(net.parameters())
-
-
-def whole(tensors):
-    """The elements of all, as lists."""
-    wholes = [each.full_tensor() if hasattr(each, "full_tensor") else each for each in tensors]
-    return [each.detach().flatten().tolist() for each in wholes]
 
 
 def groups_of_a_grid():
@@ -225,11 +191,4 @@ CASES = [
 ]
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo")
-    RANK = dist.get_rank()
-    found = {}
-    for case in CASES:
-        sys.stderr.write(f"{RANK}: {case.__name__}\n")
-        found[case.__name__] = case()
-    (Path(sys.argv[1]) / f"{RANK}.json").write_text(json.dumps(found))
-    dist.destroy_process_group()
+    run(CASES)
