@@ -272,7 +272,7 @@ def sensitivity(program: Program, lib: Any, expected: Observation, rough: bool) 
         from tests.fuzz.rounding import Rounding
 
         exact = observe(program, torch)
-        for seed in range(6):
+        for seed in (None, *range(6)):
             with Rounding(seed):
                 rounded = observe(program, torch)
             note_change(moved, exact, rounded)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.ops.common import loops
+from flambeau.ops.common.derivatives import with_derivatives
 
 # The number of elements of a row that one matrix product sums.
 _BLOCK = 32
@@ -39,6 +40,47 @@ def sums(input: Any, dim: int) -> Any:
     if is_real and dim == input.ndim - 1 and input.shape[dim] > _BLOCK:
         return _row_sums(input)
     return loop(jnp.add, 0, input, dim)
+
+
+def logs_of_sums(input: Any, dim: int) -> Any:
+    """The logarithms of the running sums of the exponentials, ``log(cumsum(exp(x)))``."""
+    wide = jnp.float64 if input.dtype == jnp.float32 else input.dtype
+    found = _logs_of_sums(jnp.moveaxis(input, dim, 0).astype(wide))
+    return jnp.moveaxis(found, 0, dim).astype(input.dtype)
+
+
+def _along_logs_of_sums(tangent: Any, result: Any, rows: Any) -> Any:
+    """A linear recurrence, whose factors are computed outside of the loop.
+
+    JAX loses the rule of a derivative in a loop when it is differentiated again.
+    """
+    before = jnp.concatenate([jnp.full_like(result[:1], -jnp.inf), result[:-1]])
+
+    def step(moved: Any, parts: Any) -> tuple[Any, Any]:
+        kept, added = parts
+        moved = kept * moved + added
+        return moved, moved
+
+    parts = _part(before, rows), _part(rows, before) * tangent
+    return loops.scan(step, jnp.zeros_like(tangent[0]), parts)[1]
+
+
+def _part(own: Any, other: Any) -> Any:
+    """The derivative of ``logaddexp(own, other)`` with respect to ``own``."""
+    # Next to minus infinity an element counts fully, and so does infinity next to any.
+    alone = (other == -jnp.inf) | (own == jnp.inf)
+    # If the choice is 1, the other branch is kept finite for the gradient of the gradient.
+    apart = jnp.where(alone, 0, other) - jnp.where(alone, 0, own)
+    return jnp.where(alone, 1, jax.nn.sigmoid(-apart))
+
+
+@with_derivatives(_along_logs_of_sums)
+def _logs_of_sums(rows: Any) -> Any:
+    def step(before: Any, row: Any) -> tuple[Any, Any]:
+        after = jnp.logaddexp(before, row)
+        return after, after
+
+    return loops.scan(step, jnp.full_like(rows[0], -jnp.inf), rows)[1]
 
 
 @jax.custom_jvp

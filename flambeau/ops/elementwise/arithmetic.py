@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
+from jax import lax
 
 from flambeau.core.kernels.kinds import Array, Number, Operand, TensorOperand
 from flambeau.core.kernels.promotion import check_broadcast, promote, promote_to_float, result_dtype
@@ -200,11 +200,11 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
         return _divided(*promote_to_float(input, other))
     left, right = promote(input, other)
     if rounding_mode == "floor":
-        return _floor_divided(*map(jax.lax.stop_gradient, (left, right)))
+        return _floor_divided(*map(lax.stop_gradient, (left, right)))
     if rounding_mode == "trunc":
         if jnp.issubdtype(left.dtype, jnp.inexact):
-            return jnp.trunc(jax.lax.stop_gradient(left / right))
-        return jax.lax.div(*jnp.broadcast_arrays(left, right))
+            return jnp.trunc(lax.stop_gradient(left / right))
+        return lax.div(*jnp.broadcast_arrays(left, right))
     raise RuntimeError(
         f"div(): rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
     )
@@ -225,7 +225,7 @@ def _floor_divided(left: Any, right: Any) -> Any:
         return jnp.floor_divide(left, right)
     left, right = jnp.broadcast_arrays(left, right)
     # By the remainder, which is exact, so that rounding never gives the next larger quotient.
-    remainder = jax.lax.rem(left, right)
+    remainder = lax.rem(left, right)
     quotient = (left - remainder) / right
     quotient = jnp.where(
         (remainder != 0) & ((right < 0) != (remainder < 0)), quotient - 1, quotient
@@ -260,7 +260,7 @@ def remainder(input: Operand, other: Operand) -> Array:
 
 @with_derivatives(
     lambda tangent, result, left, right: _broadcast(tangent, result),
-    lambda tangent, result, left, right: -tangent * _floor_divided(left, right),
+    lambda tangent, result, left, right: -tangent * lax.stop_gradient(_floor_divided(left, right)),
 )
 def _remainder(left: Any, right: Any) -> Any:
     return jnp.remainder(left, right)
@@ -279,10 +279,10 @@ def fmod(input: TensorOperand, other: Operand) -> Array:
 
 @with_derivatives(
     lambda tangent, result, left, right: tangent,
-    lambda tangent, result, left, right: -tangent * jnp.trunc(left / right),
+    lambda tangent, result, left, right: -tangent * lax.stop_gradient(jnp.trunc(left / right)),
 )
 def _truncated_remainder(left: Any, right: Any) -> Any:
-    return jax.lax.rem(left, right)
+    return lax.rem(left, right)
 
 
 @op(method=True, inplace=True, promote="float", widen=True)

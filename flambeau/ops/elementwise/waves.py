@@ -52,9 +52,7 @@ def _slope(x: Any) -> Any:
     return -math.pi * jnp.where(near, small / 3 * series, closed)
 
 
-@with_derivatives(
-    lambda tangent, result, x: jnp.where(x == 0, 0, tangent) * jnp.where(x == 0, 0, _slope(x))
-)
+@with_derivatives(lambda tangent, result, x: tangent * _slope(x))
 def cardinal_sine(x: Any) -> Any:
     """``sin(pi x) / (pi x)``, and 1 at 0."""
     zero = x == 0

@@ -45,11 +45,10 @@ def vector_norm(
     input = averaged("norm", input, dtype)
     if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
         raise RuntimeError(f"norm() with p={p} of no elements is not defined")
-    size = magnitude(input)
-    narrow = size.dtype
+    narrow = jnp.finfo(input.dtype).dtype
     if narrow.itemsize == 2:
-        size = size.astype(jnp.float32)
-    return norm_of_magnitudes(size, p, dims, keepdim).astype(narrow)
+        input = input.astype(jnp.float32)
+    return norm_of(input, p, dims, keepdim).astype(narrow)
 
 
 def _check_dtype(input: Any, dtype: dtypes.dtype | None) -> None:
@@ -61,8 +60,12 @@ def _check_dtype(input: Any, dtype: dtypes.dtype | None) -> None:
         )
 
 
-def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The p-norm over ``dims`` of elements that are not negative; at 0 its gradient is 0."""
+def norm_of(input: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The p-norm over ``dims``, in the real dtype; where it is 0, its gradient is 0."""
+    if p == 2:
+        found = _euclidean_norm(input, dims)
+        return found if keepdim else jnp.squeeze(found, dims)
+    size = magnitude(input)
     if abs(p) == math.inf:
         reduce = jnp.max if p > 0 else jnp.min
         value = reduce(jax.lax.stop_gradient(size), dims, keepdims=True)
@@ -76,11 +79,28 @@ def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool
     return found if keepdim else jnp.squeeze(found, dims)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _euclidean_norm(input: Any, dims: tuple[int, ...]) -> Any:
+    """The 2-norm over ``dims``, which are kept with size 1.
+
+    Magnitudes would lose the second derivative at elements that are 0.
+    """
+    parts = (input.real, input.imag) if jnp.iscomplexobj(input) else (input,)
+    return jnp.sqrt(jnp.sum(sum(map(jnp.square, parts)), dims, keepdims=True))
+
+
+@_euclidean_norm.defjvp
+def _euclidean_norm_jvp(dims: tuple[int, ...], primals: Any, tangents: Any) -> Any:
+    (input,), (tangent,) = primals, tangents
+    found = _euclidean_norm(input, dims)
+    share = jnp.conj(input) / jnp.where(found == 0, 1, found)
+    products = jnp.real(share * where_chosen(found != 0, tangent))
+    return found, jnp.sum(products, dims, keepdims=True)
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _power_norm(size: Any, p: float, dims: tuple[int, ...]) -> Any:
     """``(sum x^p)^(1/p)`` over ``dims``, which are kept with size 1."""
-    if p == 2:
-        return jnp.sqrt(jnp.sum(size * size, dims, keepdims=True))
     return jnp.sum(size**p, dims, keepdims=True) ** (1 / p)
 
 
@@ -90,9 +110,7 @@ def _power_norm_jvp(p: float, dims: tuple[int, ...], primals: Any, tangents: Any
     found = _power_norm(size, p, dims)
     # The norm of zeros has no derivative; if p is below 1 it has none at any zero.
     flat = (found == 0) | ((size == 0) & ~jnp.isnan(found) if p < 1 else False)
-    share = jnp.where(flat, 1, size) / jnp.where(flat, 1, found)
-    if p != 2:
-        share = jnp.where(flat, 1, size) ** (p - 1) / jnp.where(flat, 1, found) ** (p - 1)
+    share = jnp.where(flat, 1, size) ** (p - 1) / jnp.where(flat, 1, found) ** (p - 1)
     return found, jnp.sum(where_chosen(~flat, tangent) * share, dims, keepdims=True)
 
 
@@ -145,8 +163,8 @@ def dist(input: TensorOperand, other: TensorOperand, p: float = 2.0) -> Array:
         RuntimeError: The dtype is neither floating point nor complex; the shapes do not broadcast.
     """
     input, other = promote(input, other)
-    size = magnitude(averaged("dist", input - other, None))
-    return norm_of_magnitudes(size, float(p), tuple(range(size.ndim)), False)
+    difference = averaged("dist", input - other, None)
+    return norm_of(difference, float(p), tuple(range(difference.ndim)), False)
 
 
 @op(name="renorm", widen=True)
@@ -154,12 +172,12 @@ def _renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
     input = averaged("renorm", input, None)
     dim = wrap_dim(dim, input.ndim, "renorm")
     others = tuple(d for d in range(input.ndim) if d != dim)
-    fixed = magnitude(jax.lax.stop_gradient(input))
-    limit = jnp.asarray(maxnorm, fixed.dtype)
-    longer = norm_of_magnitudes(fixed, float(p), others, True) > limit
+    found = norm_of(jax.lax.stop_gradient(input), float(p), others, True)
+    limit = jnp.asarray(maxnorm, found.dtype)
+    longer = found > limit
     # The others are not measured, so that a NaN among them gives no gradient.
     measured = jnp.where(longer, input, jnp.ones_like(input))
-    size = norm_of_magnitudes(magnitude(measured), float(p), others, True)
+    size = norm_of(measured, float(p), others, True)
     # PyTorch's own small number keeps the quotient finite.
     scale = jnp.where(longer, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
     return input * scale.astype(input.dtype)

@@ -66,8 +66,8 @@ def _is_vector(A: Any, B: Any) -> bool:
 
 @op(name="linalg_solve_ex")
 def _solve(A: Array, B: Array, left: bool) -> Array:
-    check_matrix("solve", A, square=True)
     one_dtype("solve", A, B)
+    check_matrix("solve", A, square=True)
     vector = _is_vector(A, B)
     rows = B[..., None] if vector else B
     size = rows.shape[-2] if left or vector else rows.shape[-1]

@@ -23,7 +23,12 @@ from flambeau.ops.common.checks import (
     needs_real_number,
     wrap_dims,
 )
-from flambeau.ops.common.derivatives import where_chosen, with_derivatives, without_derivative
+from flambeau.ops.common.derivatives import (
+    magnitude,
+    where_chosen,
+    with_derivatives,
+    without_derivative,
+)
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -114,9 +119,8 @@ def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
 
 def _elu_slope(value: Any, alpha: float, scale: float, input_scale: float) -> Any:
     # By the exponential rather than the result, which rounds to -alpha far below 0.
-    negative = value <= 0
-    below = jnp.exp(input_scale * jnp.where(negative, value, 0))
-    return jnp.where(negative, scale * alpha * input_scale * below, scale)
+    below = jnp.exp(input_scale * jnp.where(value < 0, value, 0))
+    return jnp.where(value <= 0, scale * alpha * input_scale * below, scale)
 
 
 @op(widen=True, inplace=True, node="EluBackward0")
@@ -258,7 +262,7 @@ def softsign(input: Array) -> Array:
     """``x / (1 + abs(x))``, elementwise."""
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         input = input.astype(dtypes.get_default_dtype().numpy)
-    return input / (1 + jnp.abs(input))
+    return input / (1 + magnitude(input))
 
 
 @op(widen=True, node="LogSigmoidBackward0")

@@ -17,8 +17,7 @@ from flambeau.core.kernels.kinds import LISTED, SIZES, Array, Number
 from flambeau.core.operators.op import op
 from flambeau.core.support import errors
 from flambeau.ops.common.checks import floating, needs_floating, needs_inexact, wrap_dims
-from flambeau.ops.common.derivatives import magnitude
-from flambeau.ops.matrices.norms import norm_of_magnitudes
+from flambeau.ops.matrices.norms import norm_of
 from flambeau.ops.native import channels as native_channels
 from flambeau.ops.native import rows as native
 from flambeau.ops.neural.standardization import (
@@ -404,6 +403,6 @@ def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) 
     dims = wrap_dims(dim, input.ndim, "normalize")
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         raise RuntimeError(f"normalize() takes floating point tensors, got {input.dtype}")
-    norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
+    norm = norm_of(input, float(p), dims, True)
     # Where the bound is used, no gradient flows through the norm, not even from a NaN.
     return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

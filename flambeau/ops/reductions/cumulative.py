@@ -5,7 +5,6 @@ On a CPU they are loops and products of matrices (`cpu_forms.running`), elsewher
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -23,7 +22,6 @@ from flambeau.ops.common.checks import (
     needs_ordered,
     wrap_dim,
 )
-from flambeau.ops.common.derivatives import with_derivatives
 from flambeau.ops.cpu_forms import running
 from flambeau.ops.native import rows as native
 
@@ -131,22 +129,6 @@ def cummin(input: Array, dim: int) -> Any:
     return _records("cummin", jnp.less_equal, jax.lax.cummin, input, dim)
 
 
-def _part(own: Any, other: Any) -> Any:
-    # Next to minus infinity an element counts fully, and so does infinity next to any.
-    alone = (other == -jnp.inf) | (own == jnp.inf)
-    # If the choice is 1, the other branch is kept finite for the gradient of the gradient.
-    apart = jnp.where(alone, 0, other) - jnp.where(alone, 0, own)
-    return jnp.where(alone, 1, jax.nn.sigmoid(-apart))
-
-
-@with_derivatives(
-    lambda tangent, result, before, row: tangent * _part(before, row),
-    lambda tangent, result, before, row: tangent * _part(row, before),
-)
-def _log_of_sum(before: Any, row: Any) -> Any:
-    return jnp.logaddexp(before, row)
-
-
 @op(method=True)
 def logcumsumexp(input: Array, dim: int) -> Array:
     """``log(cumsum(exp(x)))`` along a dimension, without intermediate overflow.
@@ -157,7 +139,5 @@ def logcumsumexp(input: Array, dim: int) -> Array:
     needs_floating("logcumsumexp", input)
     dim = wrap_dim(dim, input.ndim, "logcumsumexp")
     if cpu_forms():
-        return _accumulated(
-            functools.partial(running.loop, _log_of_sum, -jnp.inf), input, dim, None
-        )
+        return _accumulated(running.logs_of_sums, input, dim, None)
     return _accumulated(jax.lax.cumlogsumexp, input, dim, None)

@@ -107,6 +107,9 @@ def _norm(array: Any, order: float) -> Any:
 
     The array is not flattened: XLA would gather an array that is sharded in several dimensions.
     """
+    if order == 2 and not jnp.iscomplexobj(array):
+        # Magnitudes would lose the second derivative at elements that are 0.
+        return jnp.sqrt(jnp.sum(jnp.square(_wide(array)))).astype(array.dtype)
     magnitudes = jnp.abs(array)
     return _norm_of_magnitudes(magnitudes, order).astype(magnitudes.dtype)
 
@@ -116,8 +119,7 @@ def _norm_of_magnitudes(magnitudes: Any, order: float) -> Any:
         return jnp.max(magnitudes, initial=0)
     if order == float("-inf"):
         return jnp.min(magnitudes, initial=jnp.inf)
-    # Half precision overflows in the sum of a model's gradients.
-    wide = magnitudes.astype(jnp.promote_types(magnitudes.dtype, jnp.float32))
+    wide = _wide(magnitudes)
     if order == 0:
         return jnp.sum(wide != 0, dtype=wide.dtype)
     if order == 1:
@@ -125,6 +127,11 @@ def _norm_of_magnitudes(magnitudes: Any, order: float) -> Any:
     if order == 2:
         return jnp.sqrt(jnp.sum(jnp.square(wide)))
     return jnp.sum(wide**order) ** (1.0 / order)
+
+
+def _wide(array: Any) -> Any:
+    """In single precision or wider: sums in half precision overflow."""
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 def _scaled(tensors: tuple[Any, ...], total: Any, max_norm: Any) -> tuple[Any, ...]:

@@ -12,15 +12,9 @@ from flambeau.core.kernels.kinds import Array, Operand, TensorOperand
 from flambeau.core.operators.op import op
 from flambeau.core.support import errors
 from flambeau.ops.common.checks import floating, needs_floating, wrap_dim
-from flambeau.ops.common.derivatives import magnitude
-from flambeau.ops.matrices.norms import norm_of_magnitudes
+from flambeau.ops.matrices.norms import norm_of
 
 __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
-
-
-def norm_of(difference: Any, p: float, keepdims: bool = False) -> Any:
-    """The ``p``-norm along the last dimension, with gradient 0 where it is 0."""
-    return norm_of_magnitudes(magnitude(difference), p, (difference.ndim - 1,), keepdims)
 
 
 @op(widen=True, promote="type")
@@ -47,7 +41,7 @@ def cosine_similarity(x1: Operand, x2: Operand, dim: int = 1, eps: float = 1e-8)
 
 
 def _unit(vectors: Any, eps: float) -> Any:
-    norms = norm_of(vectors, 2.0, keepdims=True)
+    norms = norm_of(vectors, 2.0, (vectors.ndim - 1,), True)
     # As in PyTorch, the gradient flows through the norm even if eps bounds it.
     bounded = norms + jax.lax.stop_gradient(
         jnp.maximum(norms, jnp.asarray(eps, norms.dtype)) - norms
@@ -71,8 +65,8 @@ def pairwise_distance(
     x1, x2 = floating(x1, x2)
     difference = x1 - x2 + jnp.asarray(eps, jnp.result_type(x1))
     if difference.ndim == 0:
-        return norm_of(difference[None], float(p))
-    return norm_of(difference, float(p), keepdim)
+        difference, keepdim = difference[None], False
+    return norm_of(difference, float(p), (difference.ndim - 1,), keepdim)
 
 
 def _check_norm(name: str, p: float) -> None:
@@ -95,7 +89,7 @@ def pdist(input: Array, p: float = 2.0) -> Array:
     if input.ndim != 2:
         raise RuntimeError(f"pdist(): input must be 2-d, got shape {list(input.shape)}")
     first, second = np.triu_indices(input.shape[0], 1)
-    return norm_of(input[first] - input[second], float(p))
+    return norm_of(input[first] - input[second], float(p), (1,), False)
 
 
 @op(widen=True)
@@ -135,7 +129,8 @@ def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None)
         )
     if p == 2 and modes[compute_mode]:
         return _euclidean(x1, x2)
-    return norm_of(x1[..., :, None, :] - x2[..., None, :, :], float(p))
+    difference = x1[..., :, None, :] - x2[..., None, :, :]
+    return norm_of(difference, float(p), (difference.ndim - 1,), False)
 
 
 def _euclidean(x1: Any, x2: Any) -> Any:

@@ -13,6 +13,7 @@ from flambeau.core.kernels.kinds import Array, Operand, TensorOperand
 from flambeau.core.operators.op import op
 from flambeau.core.support import errors
 from flambeau.ops.common.checks import floating, needs_floating, same_dtype
+from flambeau.ops.common.derivatives import with_derivatives
 from flambeau.ops.indices.placement import inside, nan_unless
 from flambeau.ops.native import cross_entropy as native
 
@@ -259,9 +260,23 @@ def _bounded_log(x: Any) -> Any:
 @_bernoulli_loss.defjvp
 def _bernoulli_loss_jvp(primals: Any, tangents: Any) -> Any:
     input, target = primals
-    slope = (input - target) / jnp.maximum((1 - input) * input, 1e-12)
     of_target = jnp.log1p(-input) - jnp.log(input)
-    return _bernoulli_loss(input, target), slope * tangents[0] + of_target * tangents[1]
+    moved = _bernoulli_slope(input, target) * tangents[0] + of_target * tangents[1]
+    return _bernoulli_loss(input, target), moved
+
+
+@with_derivatives(
+    lambda tangent, result, input, target: (
+        tangent * (input * input - 2 * input * target + target) / _bounded_variance(input) ** 2
+    ),
+    lambda tangent, result, input, target: -tangent / _bounded_variance(input),
+)
+def _bernoulli_slope(input: Any, target: Any) -> Any:
+    return (input - target) / _bounded_variance(input)
+
+
+def _bounded_variance(input: Any) -> Any:
+    return jnp.maximum((1 - input) * input, 1e-12)
 
 
 def _check_same_shape(name: str, input: Any, target: Any) -> None:

@@ -13,7 +13,7 @@ from flambeau.core.support import errors
 from flambeau.ops.common.checks import floating, needs_floating
 from flambeau.ops.elementwise.selection import at_least
 from flambeau.ops.indices.placement import inside, nan_unless
-from flambeau.ops.neural.losses.distance import norm_of
+from flambeau.ops.matrices.norms import norm_of
 from flambeau.ops.neural.losses.loss import reduced
 
 __all__: list[str] = []
@@ -194,9 +194,13 @@ def triplet_margin_loss(
             f"triplet_margin_loss(): the tensors must have as many dimensions, got shapes {shapes}"
         )
     anchor, positive, negative = floating(anchor, positive, negative)
-    near = norm_of(anchor - positive + eps, float(p))
-    far = norm_of(anchor - negative + eps, float(p))
-    apart = norm_of(positive - negative + eps, float(p)) if swap else None
+
+    def distance(one: Any, other: Any) -> Any:
+        difference = one - other + eps
+        return norm_of(difference, float(p), (difference.ndim - 1,), False)
+
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    apart = distance(positive, negative) if swap else None
     return _triplet(near, far, apart, margin, reduction)
 
 
