@@ -8,7 +8,16 @@ from importlib.util import find_spec
 
 from tests.fuzz.report import Report, main
 
-SEARCHES = ("programs", "fused", "situations", "answers", "numbers", "files", "resuming")
+SEARCHES = (
+    "programs",
+    "fused",
+    "situations",
+    "answers",
+    "numbers",
+    "second_derivatives",
+    "files",
+    "resuming",
+)
 
 
 def run(seconds: float | None, seed: int, limit: int | None) -> Report:

@@ -412,7 +412,7 @@ EAGER = [
         "integers take no part in gradients, also where values that do are written to them",
         theirs="True",
         ours="False",
-        source=r"dtype=lib\.(bool|u?int\d+)\).*\w\[[^]]+\] = .*\.requires_grad\b",
+        source=r"(?=.*dtype=lib\.(bool|u?int\d+)\)).*\w\[[^]]+\] = .*\.requires_grad\b",
         what="value",
     ),
     Known(

@@ -399,7 +399,7 @@ def _eigenvectors_jvp(primals: Any, tangents: Any) -> Any:
     (tangent,) = tangents
     if not values.size:
         return (values, vectors), (values, vectors)
-    rotated = jnp.linalg.solve(vectors, tangent.astype(vectors.dtype) @ vectors)
+    rotated = _rotated(vectors, tangent)
     own = jnp.eye(values.shape[-1], dtype=values.dtype)
     differences = values[..., None, :] - values[..., None] + own
     moved = vectors @ (rotated * (1 - own) / differences)
@@ -411,6 +411,10 @@ def _eigenvectors_jvp(primals: Any, tangents: Any) -> Any:
     return (values, vectors), (jnp.diagonal(rotated, axis1=-2, axis2=-1), moved)
 
 
+def _rotated(vectors: Any, tangent: Any) -> Any:
+    return jnp.linalg.solve(vectors, tangent.astype(vectors.dtype) @ vectors)
+
+
 def _taken(array: Any, places: Any) -> Any:
     return jnp.take_along_axis(array, places, -2)
 
@@ -420,8 +424,21 @@ def _taken(array: Any, places: Any) -> Any:
 def eigvals(A: Array) -> Array:
     """The complex eigenvalues of square matrices; on the CPU and NVIDIA GPUs."""
     check_matrix("eigvals", A, square=True)
+    return _eigenvalues(A)
+
+
+# JAX has no gradient of the gradient.
+@jax.custom_jvp
+def _eigenvalues(A: Any) -> Any:
     scaled, scale = _scaled(A)
     return jnp.linalg.eigvals(scaled) * scale
+
+
+@_eigenvalues.defjvp
+def _eigenvalues_jvp(primals: Any, tangents: Any) -> Any:
+    scaled, scale = _scaled(*primals)
+    values, vectors = _eigenvectors(scaled)
+    return values * scale, jnp.diagonal(_rotated(vectors, *tangents), axis1=-2, axis2=-1)
 
 
 @needs_finite

@@ -85,7 +85,7 @@ def _huber(difference: Any, delta: float) -> Any:
 def _huber_jvp(delta: float, primals: Any, tangents: Any) -> Any:
     (difference,), (tangent,) = primals, tangents
     # NaN stays NaN, while its sign would be 0.
-    slope = jnp.minimum(jnp.maximum(difference, -delta), delta)
+    slope = jnp.where(jnp.abs(difference) >= delta, delta * jnp.sign(difference), difference)
     return _huber(difference, delta), tangent * slope
 
 
