@@ -269,10 +269,8 @@ def _spread(target: Tensor, entries: list[Any], value: Selection) -> None:
     mask = Tensor._wrap(array)
     agreeing("__setitem__", (value, Selection.of(mask, mask.reshape(-1), 0, value.line)))
     if value.dtype is not target.dtype:
-        raise RuntimeError(
-            f"index_put_(): values of {value.dtype} cannot go into a tensor of {target.dtype}; "
-            "convert one first"
-        )
+        # Allowed for a single value, whose number is not known here.
+        refuse_operator("__setitem__", value)
     # A 0-d mask inserts a dimension.
     covered = (slice(None),) * entries[at[0]].ndim or (None,)
     whole = (*entries[: at[0]], *covered, *entries[at[0] + 1 :])
