@@ -417,31 +417,40 @@ def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Ar
         raise RuntimeError(f"{name}(): only the batch may be empty, got shape {list(input.shape)}")
     sizes = input.shape[-spatial:]
     lead = input.shape[:-spatial]
-    found, flat = input, jnp.zeros((1,) * spatial, jnp.int64)
-    for i, (size, count) in enumerate(zip(sizes, outputs, strict=True)):
-        starts, stops = _spans(size, count)
-        width = int((stops - starts).max()) if count else 1
-        # Windows differ in width by at most one; shorter ones repeat their last element.
-        places = np.minimum(starts[:, None] + np.arange(width), stops[:, None] - 1)
-        axis = len(lead) + 2 * i
-        found = jnp.take(found, places.reshape(-1), axis=axis)
-        found = found.reshape((*found.shape[:axis], count, width, *found.shape[axis + 1 :]))
-        shape = [1] * (2 * spatial)
-        shape[2 * i : 2 * i + 2] = places.shape
-        flat = (flat.reshape((1,) * (2 * spatial)) if not i else flat * size) + jnp.asarray(
-            places, jnp.int64
-        ).reshape(shape)
-    n = len(lead)
-    order = [*range(n), *range(n, n + 2 * spatial, 2), *range(n + 1, n + 2 * spatial, 2)]
-    taps = math.prod(found.shape[n + 1 :: 2])
-    windows = found.transpose(order).reshape((*lead, *outputs, taps))
-    positions = flat.transpose([each - n for each in order[n:]]).reshape((*outputs, taps))
-    place = jnp.argmax(windows, -1)
-    if jnp.issubdtype(windows.dtype, jnp.floating):
-        # Among several NaN the last is selected, as for windows of one size.
-        last = taps - 1 - jnp.argmax(jnp.isnan(windows)[..., ::-1], -1)
-        place = jnp.where(jnp.isnan(windows).any(-1), last, place)
-    place = place[..., None]
-    best = jnp.take_along_axis(windows, place, -1)[..., 0]
-    chosen = jnp.take_along_axis(jnp.broadcast_to(positions, windows.shape), place, -1)[..., 0]
-    return best, chosen
+    flat = input.reshape((*lead, math.prod(sizes)))
+    best = lax.stop_gradient(input)
+    positions = np.arange(math.prod(sizes), dtype=np.int32).reshape(sizes)
+    chosen = jnp.broadcast_to(positions, input.shape)
+    # The first of equals along the last dimension, then along those before it, is the first of all.
+    for i in reversed(range(spatial)):
+        starts, stops = _spans(sizes[i], outputs[i])
+        best, chosen = _greatest(best, chosen, input.ndim - spatial + i, starts, stops)
+    places = chosen.reshape((*lead, math.prod(outputs)))
+    best = jnp.take_along_axis(flat, places, -1, mode="promise_in_bounds")
+    return best.reshape(chosen.shape), chosen.astype(jnp.int64)
+
+
+def _greatest(
+    values: Any, chosen: Any, axis: int, starts: np.ndarray, stops: np.ndarray
+) -> list[Any]:
+    """The greatest element of each window along ``axis``, the last NaN if any, and its position."""
+    is_floating = jnp.issubdtype(values.dtype, jnp.floating)
+
+    def greater(one: list[Any], other: list[Any]) -> list[Any]:
+        is_better = other[0] > one[0]
+        if is_floating:
+            is_better |= jnp.isnan(other[0])
+        return [jnp.where(is_better, each, kept) for kept, each in zip(one, other, strict=True)]
+
+    def shifted(pair: list[Any], start: int, stop: int) -> list[Any]:
+        return [lax.slice_in_dim(each, start, stop, axis=axis) for each in pair]
+
+    # Windows differ in width by at most one. Of the least width, there is one at each position.
+    least = int((stops - starts).min()) if starts.size else 1
+    best, width = [values, chosen], 1
+    while width < least:
+        step, positions = min(width, least - width), best[0].shape[axis]
+        best = greater(shifted(best, 0, positions - step), shifted(best, step, positions))
+        width += step
+    ends = [jnp.take(each, stops - 1, axis) for each in (values, chosen)]
+    return greater([jnp.take(each, starts, axis) for each in best], ends)
