@@ -54,8 +54,13 @@ fuzz: $(VENV)/.extras-test,conformance
 programs: $(VENV)/.extras-test
 	$(BIN)/python -m tests.programs $(NAMES)
 
+# Keeps the results, and writes the figures of the pages from them. It takes about an hour of an idle machine.
+bench: export RESULTS := $(CURDIR)/benchmarks/results
 bench: $(VENV)/.extras-bench
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
+	@set -e; for script in models layers; do echo "$$script, all cores"; $(BIN)/python benchmarks/$$script.py --all-cores; done
+	$(BIN)/python -m tools.figures
+	$(BIN)/python -m tools.pictures
 
 # The check runs with the sanitizers and each set of instructions that this processor has.
 kernels: $(VENV)/.extras-test,kernels

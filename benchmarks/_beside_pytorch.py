@@ -26,7 +26,8 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NamedTuple, Self
 
-from _cores import OPTIONS, WHAT, is_asked_for
+from _cores import OPTIONS, SETTING, WHAT, is_asked_for
+from _results import keep
 
 ROUNDS = 9
 SECONDS_PER_ROUND = 0.06
@@ -261,13 +262,14 @@ def _compare(
     ratios = [each.name for each in columns if each.name != "PyTorch"]
     print(f"{title}, medians of {ROUNDS} rounds, {WHAT}, ratios to PyTorch eager")
     print(f"{'':42} {'PyTorch':>10} {''.join(f'{each:>14}' for each in ratios)}")
-    missed = []
+    missed, kept = [], {}
     with _children(columns) as children:
         for row, limits in rows.items():
             if not is_asked_for(row):
                 continue
             times, memory = _medians(children, row)
             base = times["PyTorch"]
+            kept[row] = {each: times[each] / base for each in ratios if each in times}
             cells = [f"{times[each] / base:14.2f}" if each in times else f"{'-':>14}"
                      for each in ratios]  # fmt: skip
             print(f"{row:42} {base * 1e3:7.2f} ms {''.join(cells)}", flush=True)
@@ -282,3 +284,5 @@ def _compare(
             ]
     print(f"{judged}, above the limit in this run:", *(missed or ["none"]), sep="\n  ")
     print(f"{time.perf_counter() - start:.0f} s")
+    if not OPTIONS.only:
+        keep(f"{Path(sys.argv[0]).stem}.{SETTING}", kept)

@@ -35,8 +35,9 @@ if hasattr(ctypes.CDLL(None), "mallopt"):
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
 
 WHAT = "wall clock, all cores" if OPTIONS.all_cores else "process time, one core"
+SETTING = "all-cores" if OPTIONS.all_cores else "1-core"
 if OPTIONS.device != "cpu":
-    WHAT = f"wall clock, {OPTIONS.device}"
+    WHAT, SETTING = f"wall clock, {OPTIONS.device}", "gpu"
 
 
 def is_asked_for(name: str) -> bool:

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from _results import keep
+
 LENGTHS = range(9, 19)
 
 
@@ -191,10 +193,16 @@ def main() -> None:
         print(json.dumps(child(*options.child)))
         return
     print(f"{'seconds of CPU time':32}{'cold':>9}{'warm':>9}   ratios to all compiled")
+    kept = {}
     for case in CASES:
         if options.only not in case:
             continue
         rows = {peer.name: measured(case, peer) for peer in PEERS}
+        kept[case] = {
+            f"{name}, {state}": seconds / rows["flambeau, all compiled"][0]
+            for name, times in rows.items()
+            for state, seconds in zip(("cold", "warm"), times, strict=False)
+        }
         base = rows["flambeau, all compiled"]
         print(f"\n{case}")
         for name, times in rows.items():
@@ -208,6 +216,8 @@ def main() -> None:
         ):
             verdict = "met" if mine / other <= goal else "NOT MET in this run"
             print(f"{state}: {mine / other:.2f} (at most {goal:.2f}): {verdict}", flush=True)
+    if not options.only:
+        keep("gears", kept)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 import torch
+from _results import keep
 from _timing import claim, medians
 
 import flambeau
@@ -78,6 +79,7 @@ def program(statement: str, names: dict[str, object], times: int) -> Callable[[]
 def main() -> None:
     """Time every statement with both libraries and print the claims."""
     ours, theirs = names_for(flambeau), names_for(torch)
+    kept = {}
     for name, statement, times, limit in STATEMENTS:
         measured = medians(
             {
@@ -87,8 +89,10 @@ def main() -> None:
         )
         each = measured["flambeau"] / times * 1e6
         ratio = measured["flambeau"] / measured["PyTorch"]
+        kept[name] = {"ratio": ratio}
         named = f"{name} ({each:.2f} µs)"
         print(f"{named}: {ratio:.2f}" if limit is None else claim(named, ratio, limit))
+    keep("module", kept)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 import jax
 import jax.numpy as jnp
+from _results import keep
 
 import flambeau
 from flambeau import nn
@@ -106,15 +107,17 @@ def seconds_of(step):
 
 
 def ratios(plain, saving):
-    """Both ratios, from interleaved steps after one warm-up of each."""
+    """The ratios of memory and time, from interleaved steps after one warm-up of each."""
     times = [(seconds_of(plain[0]), seconds_of(saving[0])) for _ in range(ROUNDS + 1)][1:]
     before, after = map(statistics.median, zip(*times, strict=True))
-    return f"memory {saving[1] / plain[1]:.2f}  time {after / before:.2f}"
+    return {"memory": saving[1] / plain[1], "time": after / before}
 
 
 print(f"JAX {jax.__version__}, {jax.devices()[0].platform}; ratios to the step without checkpoints")
 by_hand = step_by_hand(lambda layer: layer), step_by_hand(jax.checkpoint)
-print(f"{'jax.checkpoint by hand, the first of these':58}", ratios(*by_hand))
+rows = {"the first of these with jax.checkpoint by hand": ratios(*by_hand)}
 for name, (make, shape) in CASES.items():
-    found = step_of(make, shape, saves=False), step_of(make, shape, saves=True)
-    print(f"{name:58}", ratios(*found))
+    rows[name] = ratios(*(step_of(make, shape, saves) for saves in (False, True)))
+for name, found in rows.items():
+    print(f"{name:58} memory {found['memory']:.2f}  time {found['time']:.2f}")
+keep("recompute", rows)

@@ -25,6 +25,7 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+from _results import keep
 from _timing import claim, medians
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -205,6 +206,7 @@ def between_two_processes() -> None:
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 4)
     distributed.init_process_group()
+    rows = {}
     for length in LENGTHS:
         times: dict[str, list[float]] = {}
         ways = [*reducing(length).items()]
@@ -219,6 +221,9 @@ def between_two_processes() -> None:
         if distributed.get_rank() == 0:
             one, other = (float(np.median(times[name])) for name in ("by hand", "flambeau"))
             _print_row(f"all_reduce of {length:,}, two processes", one, other)
+            rows[f"all_reduce of {length:,} numbers, two processes"] = {"ratio": other / one}
+    if rows:
+        keep("all_reduce", rows)
     distributed.destroy_process_group()
 
 
@@ -264,6 +269,9 @@ def main() -> None:
         times = medians(waited, options.rounds, 0.1, clock)
         row = f"sum of {length:,} over eight devices"
         _print_row(row, times["by hand"], times["flambeau"])
+        claims.append((row, times["flambeau"] / times["by hand"]))
+    if options.sizes == [*SIZES]:
+        keep("scaling", {name: {"ratio": ratio} for name, ratio in claims})
     launcher = [sys.executable, "-m", "flambeau.distributed.run", "--nproc-per-node", "2"]
     subprocess.run([*launcher, __file__, "--of-two"], check=True)
 

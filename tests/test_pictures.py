@@ -7,14 +7,6 @@ import pytest
 from tests.test_architecture import BELOW, BELOW_IN_CORE
 from tools import pictures
 
-README = """
-<!-- models: begin -->
-| step | 1 core | 2 cores | H200 |
-| --- | --- | --- | --- |
-| small | 0.50 | 0.80 to 0.87 (1.64 to 1.86) | |
-<!-- models: end -->
-"""
-
 
 def reached(arrows, room):
     """Every room that arrows lead to from a room."""
@@ -40,12 +32,10 @@ def test_the_folders_of_the_core_are_in_the_order_of_their_imports():
         assert BELOW_IN_CORE[folder] <= set(pictures.FOLDERS[number + 1 :])
 
 
-def test_a_bar_has_the_figure_without_parentheses_and_its_longer_end():
-    assert pictures.bars(README) == [
-        ("small", [("1 core", "0.50", 0.5), ("2 cores", "0.80 to 0.87", 0.87)])
-    ]
-
-
-def test_a_readme_without_the_table_is_an_error():
-    with pytest.raises(ValueError, match="no table"):
-        pictures.bars("# flambeau")
+def test_a_bar_is_as_long_as_the_ratio():
+    picture = pictures.models_picture({"small": {"1 core": (0.5, 1.64), "GPU": (0.125, None)}})
+    texts = [each.text for each in ET.fromstring(picture).iter() if each.text]
+    assert {"small", "0.50", "0.12", "1 core", "GPU"} <= set(texts)
+    assert "1.64" not in texts
+    assert 'width="200" height="16"' in picture
+    assert 'width="50" height="16"' in picture

@@ -6,14 +6,13 @@ no script and nothing from the network.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "docs" / "_static"
-TABLE = re.compile(r"<!-- models: begin -->\n(.*?)<!-- models: end -->", re.DOTALL)
+from tools import figures
+
+FOLDER = Path(__file__).parent.parent / "docs" / "_static"
 BAR_COLORS = ["#0b6e8a", "#4fa3b8", "#e08a1e"]
 
 #: The rooms of the architecture: the center of each box.
@@ -43,35 +42,17 @@ FOLDERS = [
 ]  # fmt: skip
 
 
-def bars(readme: str) -> list[tuple[str, list[tuple[str, str, float]]]]:
-    """The models of the table in the README, each with its devices, figures and lengths."""
-    found = TABLE.search(readme)
-    if found is None:
-        raise ValueError("README.md has no table between the marks for models")
-    head, _, *rows = [line.strip("| ").split(" | ") for line in found[1].strip().splitlines()]
-    models, devices = [], head[1:]
-    for model, *cells in rows:
-        figures = [
-            (device, cell.split(" (")[0].strip("| "))
-            for device, cell in zip(devices, cells, strict=False)
-        ]
-        # A bar is as long as the second number of "0.80 to 0.87".
-        given = [(device, text, float(text.split()[-1])) for device, text in figures if text]
-        models.append((model, given))
-    return models
-
-
-def models_picture(readme: str) -> str:
-    """Bars for the figures of the README, with a line at PyTorch's time."""
+def models_picture(models: dict[str, dict[str, tuple[float, float | None]]]) -> str:
+    """Bars for the compiled steps of `tools.figures`, with a line at PyTorch's time."""
     left, scale, top = 200, 400, 44
     parts, y = [], top
-    for model, figures in bars(readme):
+    for model, settings in models.items():
         parts.append(_text(left - 70, y + 14, model, "end", "bold"))
-        for device, text, length in figures:
-            color = BAR_COLORS[["1 core", "2 cores", "H200"].index(device)]
-            parts.append(_text(left - 8, y + 14, device, "end"))
-            parts.append(_rect(left, y + 2, round(scale * length), 16, color))
-            parts.append(_text(left + scale + 12, y + 14, text))
+        for setting, (ratio, _) in settings.items():
+            color = BAR_COLORS[[*figures.SETTINGS.values()].index(setting)]
+            parts.append(_text(left - 8, y + 14, setting, "end"))
+            parts.append(_rect(left, y + 2, round(scale * ratio), 16, color))
+            parts.append(_text(left + scale + 12, y + 14, figures.cell(ratio)))
             y += 21
         y += 12
     line = left + scale
@@ -135,8 +116,8 @@ def _arrow(x: float, y: float, to_x: float, to_y: float) -> str:
 
 def pictures() -> dict[str, str]:
     """The text of each picture, by the name of its file."""
-    readme = (ROOT / "README.md").read_text()
-    return {"models.svg": models_picture(readme), "rooms.svg": rooms_picture()}
+    models = models_picture(figures.compiled_steps())
+    return {"models.svg": models, "rooms.svg": rooms_picture()}
 
 
 if __name__ == "__main__":
