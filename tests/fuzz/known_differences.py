@@ -89,7 +89,7 @@ EAGER = [
     ),
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
-        theirs="True",
+        theirs="True|None",
         ours="False|None",
         source="create_graph=True",
         what=f"{FLAGS}|is missing",
