@@ -132,6 +132,14 @@ FLOPS = {
         nn.MultiheadAttention(8, 2, batch_first=True), [(3, 5, 8), (3, 7, 8), (3, 7, 8)],
         2 * 3 * 8 * 8 * (5 + 7 + 7 + 5) + 2 * 2 * 3 * 5 * 7 * 8,
     ),
+    "attention to itself": (
+        nn.TransformerEncoderLayer(8, 2, 6, batch_first=True), [(3, 5, 8)],
+        2 * 3 * 8 * 8 * 4 * 5 + 2 * 2 * 3 * 5 * 5 * 8 + 2 * 2 * 3 * 5 * 8 * 6,
+    ),
+    "attention of three widths": (
+        nn.MultiheadAttention(8, 2, kdim=3, vdim=5), [(5, 3, 8), (7, 3, 3), (7, 3, 5)],
+        2 * 3 * 8 * (2 * 5 * 8 + 7 * (3 + 5)) + 2 * 2 * 3 * 5 * 7 * 8,
+    ),
     "no products": (nn.Sequential(nn.ReLU(), nn.LayerNorm(4)), [(2, 4)], 0),
 }  # fmt: skip
 
@@ -274,3 +282,32 @@ def test_a_functional_model_has_a_total():
     found = flambeau.summary(Net(), x, mask=flambeau.ones(5, 5, dtype=flambeau.bool))
     assert found.total_flops == 2 * 2 * (2 * 3 * 5 * 5 * 8)
     assert "input --> m0\n  m0 --> output" in found.diagram()
+
+
+def test_the_time_of_a_call_is_shared_by_its_modules():
+    last = nn.Sequential(nn.Dropout(), nn.ReLU())
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), last)
+    before, state = copy.deepcopy(model.state_dict()), flambeau.get_rng_state()
+    found = flambeau.summary(model, flambeau.ones(2, 3), timed=True)
+    shares = {each.path: each.time_share for each in found.rows}
+    assert shares[""] == 1
+    assert all(0 < each <= 1 for each in shares.values())
+    assert shares["0"] + shares["1"] + shares["2"] <= 1
+    assert shares["2.0"] + shares["2.1"] <= shares["2"]
+    assert all(flambeau.equal(each, before[key]) for key, each in model.state_dict().items())
+    assert flambeau.equal(state, flambeau.get_rng_state())
+    assert re.search(r"^\(model\) .* 100%$", str(found), re.MULTILINE)
+    assert flambeau.summary(model, flambeau.ones(2, 3)).rows[0].time_share is None
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "message"),
+    [
+        (LINEAR, (), "needs example arguments"),
+        (LINEAR, (flambeau.empty(2, 3, device="meta"),), "meta device"),
+        (nn.LazyLinear(3), (flambeau.ones(2, 3),), "uninitialized"),
+    ],
+)
+def test_a_time_needs_values(model, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        flambeau.summary(model, *inputs, timed=True)

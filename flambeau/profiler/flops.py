@@ -120,11 +120,13 @@ def _attention(shapes: Any, result: Shape, static: Any) -> float:
 @formula("multi_head_attention", factors=(0, 3))
 def _multi_head(shapes: Any, result: Shape, static: Any) -> float:
     """The operations of projections and attention; the matrices are among the inputs."""
-    length, batch, width = shapes[0][0], shapes[0][1:-1], shapes[0][-1]
-    source = shapes[1][0]
-    rows, columns = math.prod(batch) * length, math.prod(batch) * source
-    projections = 2 * (2 * rows + 2 * columns) * width * width
-    return projections + 4 * rows * source * width
+    # The key may be the query, and the value the key.
+    query = shapes[0]
+    key = shapes[1] or query
+    value = shapes[2] or key
+    rows, columns, width = math.prod(query[:-1]), math.prod(key[:-1]), query[-1]
+    projections = 2 * width * (2 * rows * width + columns * (key[-1] + value[-1]))
+    return projections + 4 * rows * key[0] * width
 
 
 @formula("recurrent", factors=(0, 1))

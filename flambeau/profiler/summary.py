@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
 import flambeau.profiler.calls as watching
+from flambeau.core.programs.gears import gears
+from flambeau.core.support.modes import no_grad
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.uninitialized import is_lazy
 from flambeau.profiler import text
+from flambeau.profiler.by_module import profile
 from flambeau.profiler.diagram import Diagram, diagram
+from flambeau.random import fork_rng
+from flambeau.utils._pytree import tree_leaves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +36,7 @@ class SummaryRow:
         trainable: Those of parameters that require grad.
         bytes: The bytes of its parameters and buffers.
         flops: The floating-point operations of all its calls; ``None`` without example arguments.
+        time_share: The time of all its calls as a part of the whole call's; ``None`` unless timed.
     """
 
     path: str
@@ -40,6 +48,7 @@ class SummaryRow:
     trainable: int
     bytes: int
     flops: int | None
+    time_share: float | None
 
 
 class Summary:
@@ -54,7 +63,13 @@ class Summary:
         total_flops: The floating-point operations of a call; ``None`` without example arguments.
     """
 
-    def __init__(self, model: Module, watch: watching.Watch | None, depth: int | None) -> None:
+    def __init__(
+        self,
+        model: Module,
+        watch: watching.Watch | None,
+        depth: int | None,
+        shares: Mapping[str, float] | None,
+    ) -> None:
         self.depth = depth
         self._edges = () if watch is None else tuple(watch.edges)
         self._has_calls = watch is not None
@@ -62,7 +77,7 @@ class Summary:
         shaped = model if watch is None else watch.model
         self._uninitialized = sum(map(is_lazy, [*shaped.parameters(), *shaped.buffers()]))
         self.rows: list[SummaryRow] = [
-            _row(path, module, calls.get(path, watching.Calls()), self._has_calls)
+            _row(path, module, calls.get(path, watching.Calls()), self._has_calls, shares)
             for path, module in shaped.named_modules()
         ]
         whole = self.rows[0]
@@ -90,6 +105,8 @@ class Summary:
         ]
         if self._has_calls:
             columns.append(("FLOPs", [text.count(each.flops or 0) for each in rows]))
+        if rows[0].time_share is not None:
+            columns.append(("Time", [_time(each) for each in rows]))
         if any((each.calls or 0) > 1 for each in rows):
             columns.append(("Calls", [str(each.calls) for each in rows]))
         lines = text.table(columns, names)
@@ -127,7 +144,9 @@ class Summary:
         return diagram(self.rows, self.depth, self._edges)
 
 
-def summary(model: Module, *args: Any, depth: int | None = None, **kwargs: Any) -> Summary:
+def summary(
+    model: Module, *args: Any, depth: int | None = None, timed: bool = False, **kwargs: Any
+) -> Summary:
     """The shapes, parameters, bytes and floating-point operations of a model, by module.
 
     The model is called with the example arguments, in its present mode, but nothing is computed and
@@ -142,11 +161,14 @@ def summary(model: Module, *args: Any, depth: int | None = None, **kwargs: Any) 
         model: The model.
         args: Example arguments. Without any, the model is not called.
         depth: The depth of modules to show; ``None`` for all. The totals include all modules.
+        timed: Also call a copy of the model twice, eagerly and without gradients, and show the part
+            of the second call's time that each module takes. `profile` shows more.
         kwargs: Example keyword arguments.
 
     Raises:
         TypeError: ``model`` is not a module, or ``depth`` not an integer.
-        ValueError: ``depth`` is negative.
+        ValueError: ``depth`` is negative; or ``timed`` without example arguments, or with a tensor
+            that has no elements, on the meta device or uninitialized.
         Exception: The model's own, as in an ordinary call.
 
     >>> import flambeau
@@ -169,11 +191,44 @@ def summary(model: Module, *args: Any, depth: int | None = None, **kwargs: Any) 
         raise TypeError(f"summary(): depth must be an int or None, got {type(depth).__name__}")
     if depth is not None and depth < 0:
         raise ValueError(f"summary(): depth must not be negative, got {depth}")
+    shares = _time_shares(model, args, kwargs) if timed else None
     watch = watching.watched(model, args, kwargs) if args or kwargs else None
-    return Summary(model, watch, depth)
+    return Summary(model, watch, depth, shares)
 
 
-def _row(path: str, module: Module, calls: watching.Calls, has_calls: bool) -> SummaryRow:
+def _time_shares(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, float]:
+    """The part of a call's time that each module takes, by path."""
+    if not (args or kwargs):
+        raise ValueError("summary(): timed=True needs example arguments to call the model with")
+    leaves = [*tree_leaves((args, kwargs)), *model.parameters(), *model.buffers()]
+    for each in leaves:
+        if isinstance(each, Tensor) and (is_lazy(each) or each.is_meta):
+            raise ValueError(
+                "summary(): timed=True needs values, but a tensor is on the meta device or "
+                "uninitialized; give a materialized model and arguments, or leave timed out"
+            )
+    copied, copied_args, copied_kwargs = copy.deepcopy((model, args, kwargs))
+    # Evaluation without a compiler, as of first calls, has other shares.
+    with fork_rng(), no_grad(), gears(interpret=False):
+        copied(*copied_args, **copied_kwargs)
+        with profile() as profiled:
+            copied(*copied_args, **copied_kwargs)
+    totals = {each.path: each.total for each in profiled.rows()}
+    root = type(copied).__name__
+    whole = totals[root] or 1.0
+    return {
+        path: totals.get(f"{root}.{path}" if path else root, 0.0) / whole
+        for path, _ in copied.named_modules()
+    }
+
+
+def _row(
+    path: str,
+    module: Module,
+    calls: watching.Calls,
+    has_calls: bool,
+    shares: Mapping[str, float] | None,
+) -> SummaryRow:
     parameters = [each for each in module.parameters() if not is_lazy(each)]
     buffers = [each for each in module.buffers() if not is_lazy(each)]
     return SummaryRow(
@@ -186,11 +241,16 @@ def _row(path: str, module: Module, calls: watching.Calls, has_calls: bool) -> S
         trainable=sum(each.numel() for each in parameters if each.requires_grad),
         bytes=sum(each.nbytes for each in (*parameters, *buffers)),
         flops=calls.flops if has_calls else None,
+        time_share=None if shares is None else shares.get(path, 0.0),
     )
 
 
 def _output(row: SummaryRow) -> str:
     return _shape_text(row.output) if row.calls else "-"
+
+
+def _time(row: SummaryRow) -> str:
+    return f"{100 * (row.time_share or 0.0):.0f}%"
 
 
 def _shape_text(output: Any) -> str:
@@ -225,6 +285,8 @@ def _cells(row: SummaryRow) -> str:
     numbers = [f"{row.params:,}", text.size(row.bytes)]
     if row.flops is not None:
         numbers = [_output(row), *numbers, text.count(row.flops)]
+    if row.time_share is not None:
+        numbers.append(_time(row))
     style = f"display:inline-block;width:24em;padding-left:{row.depth}em"
     cells = [f'<span style="{style}"><b>{name}</b> {escape(row.class_name)}</span>']
     style = "display:inline-block;width:10em;text-align:right"
