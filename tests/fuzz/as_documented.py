@@ -20,6 +20,7 @@ from tests.fuzz.observation import Observation, observe
 from tests.fuzz.program import Program
 
 HOOKED_WRITTEN = "a view with a hook is written to, or its base"
+VIEW_BEFORE = "a tensor gets requires_grad after a view of it was made"
 VIEW_REFUSED = "a write to a view is refused as one to a leaf"
 
 IN_PLACE = re.compile(r"^(?!__)\w*[^_]_$|^__(i[a-z]+|setitem)__$")
@@ -51,6 +52,7 @@ class AsDocumented(TorchFunctionMode):
         super().__init__()
         self.found: set[str] = set()
         self.hooked: list[tuple[Any, int]] = []
+        self._views: list[Any] = []
         # The memory that the program has, and a tensor in it, so that no memory is used twice.
         self._memory: dict[int, Any] = {}
 
@@ -79,11 +81,14 @@ class AsDocumented(TorchFunctionMode):
             raise
         result = result if targets else mapped(self._own, result)
         self._memory.update((memory_of(each), each) for each in tensors(result))
+        self._views += [each for each in tensors(result) if each._base is not None]
         return result
 
     def _note(self, name: str, args: tuple[Any, ...]) -> None:
         if name == "register_hook" and args[0]._base is not None:
             self.hooked.append((args[0], args[0]._version))
+        if name == "requires_grad_" and any(each._base is args[0] for each in self._views):
+            self.found.add(VIEW_BEFORE)
 
     def _own(self, result: Any) -> Any:
         """A result with elements of its own, if it has no memory that the program had before."""

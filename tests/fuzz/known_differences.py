@@ -448,6 +448,11 @@ EAGER = [
         what="dtype",
     ),
     Known(
+        "a view does not pick up a later requires_grad_() of its base",
+        what=r"\.grad elements",
+        happens="a tensor gets requires_grad after a view of it was made",
+    ),
+    Known(
         "subnormal numbers count as zeros",
         ours="nan",
         source=r"F\.kl_div\(.*softmax\(",

@@ -109,9 +109,6 @@ class Comparison:
         if not all(each in remaining or each.what in FLAGS for each in all_found):
             # What follows from other values, or from an error, is not looked at.
             remaining = []
-        if any(each.what == "requires_grad" and each not in remaining for each in all_found):
-            # Gradients follow from which results require them.
-            remaining = [each for each in remaining if "after backward" not in each.name]
         remaining = self._not_of_memory(remaining, found, {})
         if len(remaining) < len(all_found):
             self.counts["documented differences"] += 1
