@@ -36,15 +36,18 @@ class Rounding(TorchFunctionMode):
         name = name_of(function)
         if not isinstance(result, torch.Tensor) or IN_PLACE.match(name) or "out" in kwargs:
             return result
-        operands = [each for each in tensors(args, kwargs) if each.is_floating_point()]
-        if not result.is_floating_point() or not operands or result._base is not None:
+        operands = [each for each in tensors(args, kwargs) if is_inexact(each)]
+        if not is_inexact(result) or not operands or result._base is not None:
             return result
         if any(memory_of(each) == memory_of(result) for each in operands):
             return result
-        return self._moved(result, operands)
-
-    def _moved(self, result: Any, operands: list[Any]) -> Any:
         largest = max(magnitudes([result, *operands]), default=0.0)
+        if result.is_complex():
+            parts = torch.view_as_real(result.resolve_conj().resolve_neg())
+            return torch.view_as_complex(self._moved(parts, largest))
+        return self._moved(result, largest)
+
+    def _moved(self, result: Any, largest: float) -> Any:
         signs = torch.zeros(result.shape, dtype=torch.float64)
         if self._generator is not None:
             choices = self._generator.choice([-1.0, 0.0, 1.0], size=tuple(result.shape))
@@ -54,6 +57,10 @@ class Rounding(TorchFunctionMode):
         # In place, since strides decide what later views share.
         kept = result.clone().masked_fill_((signs == 0) & (result.abs() <= 4 * size), 0)
         return kept + (signs * size).to(result.dtype)
+
+
+def is_inexact(tensor: Any) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def magnitudes(values: list[Any]) -> Iterator[float]:
