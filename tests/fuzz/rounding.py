@@ -37,7 +37,7 @@ class Rounding(TorchFunctionMode):
         if not isinstance(result, torch.Tensor) or IN_PLACE.match(name) or "out" in kwargs:
             return result
         operands = [each for each in tensors(args, kwargs) if is_inexact(each)]
-        if not is_inexact(result) or not operands or result._base is not None:
+        if not is_inexact(result) or not operands:
             return result
         if any(memory_of(each) == memory_of(result) for each in operands):
             return result
