@@ -312,24 +312,44 @@ def pinv(
     if hermitian:
         # As in PyTorch, all elements get a gradient.
         A = A + jax.lax.stop_gradient(from_triangle(A, True) - A)
-    values = jax.lax.stop_gradient(jnp.linalg.svd(A, compute_uv=False))
-    limit = cutoff_of(values, A.shape, atol, rcond if rtol is None else rtol)
-    greatest = jnp.max(values, -1, keepdims=True, initial=0)
-    # JAX's gradient assumes a constant rank, which avoids differences of singular values.
-    relative = limit / jnp.where(greatest == 0, 1, greatest)
-    return jnp.linalg.pinv(A, rtol=relative[..., 0])
+    return _pseudo_inverse(A, atol, rcond if rtol is None else rtol)[0]
+
+
+@jax.custom_jvp
+def _pseudo_inverse(A: Any, atol: Any, rtol: Any) -> tuple[Any, Any, Any]:
+    """The pseudo-inverse, the rank, and the singular values, which have no gradients."""
+    u, values, vh = jnp.linalg.svd(A, full_matrices=False)
+    kept = values > cutoff_of(values, A.shape, atol, rtol)
+    inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0).astype(A.dtype)
+    found = jnp.matmul(_adjoint(vh) * inverse[..., None, :], _adjoint(u))
+    return found, jnp.sum(kept, -1), values
+
+
+@_pseudo_inverse.defjvp
+def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> Any:
+    """For a constant rank, without differences of singular values.
+
+    G. H. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares
+    problems whose variables separate, 1973.
+    """
+    A, moved = primals[0], tangents[0]
+    found, rank, values = _pseudo_inverse(*primals)
+    turned, other = _adjoint(moved), _adjoint(found)
+    change = -found @ moved @ found
+    change += found @ other @ (turned - turned @ A @ found)
+    change += (turned - found @ A @ turned) @ other @ found
+    no_rank = np.zeros(rank.shape, jax.dtypes.float0)
+    return (found, rank, values), (change, no_rank, jnp.zeros_like(values))
+
+
+def _adjoint(matrices: Any) -> Any:
+    return jnp.conj(jnp.swapaxes(matrices, -1, -2))
 
 
 @function(method=True)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` under its older name."""
     return pinv(input, rcond)
-
-
-@op(name="linalg_lstsq", differentiable=False)
-def _rank_of(A: Array, rcond: Array | None) -> Array:
-    values = jnp.linalg.svd(A, compute_uv=False)
-    return jnp.sum(values > cutoff_of(values, A.shape, None, rcond), -1), values
 
 
 @op(name="linalg_lstsq")
@@ -342,13 +362,10 @@ def _least_squares(A: Array, B: Array, rcond: Array | None) -> Array:
         raise RuntimeError(
             f"lstsq(): shapes {list(A.shape)} and {list(B.shape)} differ in their rows"
         )
-    values = jax.lax.stop_gradient(jnp.linalg.svd(A, compute_uv=False))
-    limit = cutoff_of(values, A.shape, None, rcond)
-    greatest = jnp.max(values, -1, keepdims=True, initial=0)
-    relative = (limit / jnp.where(greatest == 0, 1, greatest))[..., 0]
-    found = jnp.matmul(jnp.linalg.pinv(A, rtol=relative), right)
+    inverse, rank, values = _pseudo_inverse(A, None, rcond)
+    found = jnp.matmul(inverse, right)
     errors = jnp.sum(jnp.square(jnp.abs(jnp.matmul(A, found) - right)), -2)
-    return (found[..., 0] if vector else found), errors
+    return (found[..., 0] if vector else found), errors, rank, values
 
 
 @function
@@ -371,8 +388,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"lstsq(): driver {driver!r} is not one of gels, gelsy, gelsd, gelss")
-    solution, errors = _least_squares(A, B, rcond)
-    rank, values = _rank_of(A.detach(), rcond)
+    solution, errors, rank, values = _least_squares(A, B, rcond)
     known = concrete_values(rank)
     kept = driver in ("gels", "gelsd", "gelss")
     full = kept and A.size(-2) > A.size(-1) and (known is None or bool(np.all(known == A.size(-1))))
@@ -380,7 +396,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         solution,
         errors if full else A.new_empty(0),
         rank if driver != "gels" else rank.new_empty(0),
-        values if driver in ("gelsd", "gelss") else values.new_empty(0),
+        values.detach() if driver in ("gelsd", "gelss") else A.detach().real.new_empty(0),
     )
 
 
