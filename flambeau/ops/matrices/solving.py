@@ -336,7 +336,7 @@ def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> Any:
     found, rank, values = _pseudo_inverse(*primals)
     turned, other = _adjoint(moved), _adjoint(found)
     change = -found @ moved @ found
-    change += found @ other @ (turned - turned @ A @ found)
+    change += found @ other @ (turned - turned @ (A @ found))
     change += (turned - found @ A @ turned) @ other @ found
     no_rank = np.zeros(rank.shape, jax.dtypes.float0)
     return (found, rank, values), (change, no_rank, jnp.zeros_like(values))
