@@ -44,7 +44,7 @@ def _norm_except(v: Any, order: int, dim: int) -> Any:
     if dim != -1:
         kept = wrap_dims(dim, v.ndim, "weight_norm")
         axes = tuple(i for i in range(v.ndim) if i not in kept)
-    powers = jnp.square(v) if order == 2 else jnp.abs(v) ** order
+    powers = jnp.real(v * jnp.conj(v)) if order == 2 else jnp.abs(v) ** order
     total = jnp.sum(powers, axes, keepdims=axes is not None)
     # The gradient of the norm of zeros is 0.
     is_zero = total == 0
