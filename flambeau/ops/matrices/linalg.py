@@ -409,8 +409,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return _tensordot(a, b, (left, right))
 
 
-@op(promote="type", node="LinalgCrossBackward0")
-def _cross(input: Operand, other: Operand, dim: int) -> Array:
+@op(node="LinalgCrossBackward0")
+def _cross(input: Array, other: Array, dim: int) -> Array:
+    one_dtype("cross", input, other)
     ndim = max(input.ndim, other.ndim)
     if input.ndim != other.ndim:
         raise RuntimeError(

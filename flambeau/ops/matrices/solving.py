@@ -199,6 +199,7 @@ def are_pivots(pivots: Any, rows: int) -> Any:
 @op(name="linalg_lu_solve")
 def _lu_solve(LU: Array, pivots: Array, B: Array, left: bool, adjoint: bool) -> Array:
     check_matrix("lu_solve", LU, square=True)
+    one_dtype("lu_solve", LU, B)
     if not LU.size:
         batch = jnp.broadcast_shapes(LU.shape[:-2], B.shape[:-2])
         return jnp.zeros((*batch, *B.shape[-2:]), B.dtype)
