@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.devices.compiler import cpu_forms
-from flambeau.core.kernels.kinds import Array, Number, Operand
+from flambeau.core.kernels.kinds import Array, Number
 from flambeau.core.kernels.promotion import result_dtype
 from flambeau.core.kernels.single_precision import spread
 from flambeau.core.operators.op import function, op
