@@ -34,13 +34,11 @@ def test_tables(monkeypatch, tmp_path):
 
     keep("models.1-core", {"Small, 2 layers": {"eager": 0.5, "compiled": 0.25, "no kernels": 2}})
     keep("models.gpu", {"Small, 2 layers": {"compiled": 0.125}})
-    assert figures.compiled() == (
-        "| compiled training step, ratio to PyTorch eager | 1 core | 2 cores | GPU |\n"
-        "| --- | --- | --- | --- |\n| Small | 0.25 (2.00) |  | 0.12 |\n"
-    )
+    assert figures.whole().splitlines()[2:] == ["| Small, 2 layers | 0.25 | 0.50 |  |  |  |"]
+    assert figures.compiled_steps() == {"Small": {"1 core": 0.25, "GPU": 0.125}}
     assert figures.models().splitlines()[2:] == [
-        "| Small, 2 layers | 1 core |  | 0.50 | 0.25 | 2.00 |  |",
-        "|  | GPU |  |  | 0.12 |  |  |",
+        "| Small, 2 layers | 1 core |  | 0.50 | 0.25 | 2.00 |  |  |",
+        "|  | GPU |  |  | 0.12 |  |  |  |",
     ]
-    page = "before\n<!-- figures: compiled -->\nold\n<!-- end -->\nafter\n"
-    assert figures.written(page) == page.replace("old\n", figures.compiled())
+    page = "before\n<!-- figures: whole -->\nold\n<!-- end -->\nafter\n"
+    assert figures.written(page) == page.replace("old\n", figures.whole())

@@ -83,7 +83,7 @@ def models() -> str:
     """Whole models: a line for each setting."""
     columns = {
         "torch.compile": "torch.compile", "eager": "eager", "compiled": "compiled",
-        "no kernels": "compiled, no kernels", "JAX by hand": "JAX by hand",
+        "no kernels": "compiled, no kernels", "JAX by hand": "JAX by hand", "NNX": "Flax NNX",
     }  # fmt: skip
     rows = []
     for model in results("models.1-core"):
@@ -95,11 +95,11 @@ def models() -> str:
     return table(["one training step", "on", *columns.values()], rows)
 
 
-def compiled_steps() -> dict[str, dict[str, tuple[float, float | None]]]:
-    """For each model and setting, a compiled step's ratio with and without native kernels."""
+def compiled_steps() -> dict[str, dict[str, float]]:
+    """A compiled step's ratio for each model and setting."""
     return {
         model.partition(",")[0]: {
-            title: (ratios["compiled"], ratios.get("no kernels"))
+            title: ratios["compiled"]
             for setting, title in SETTINGS.items()
             if (ratios := results(f"models.{setting}").get(model))
         }
@@ -107,16 +107,17 @@ def compiled_steps() -> dict[str, dict[str, tuple[float, float | None]]]:
     }
 
 
-def compiled() -> str:
-    """The table of `compiled_steps`, with the second number in parentheses."""
-    rows = []
-    for model, settings in compiled_steps().items():
-        cells = []
-        for title in SETTINGS.values():
-            ratio, plain = settings.get(title, (None, None))
-            cells.append(cell(ratio) + (f" ({plain:.2f})" if plain is not None else ""))
-        rows.append([model, *cells])
-    head = ["compiled training step, ratio to PyTorch eager", *SETTINGS.values()]
+def whole() -> str:
+    """Whole models on one core, beside all peers."""
+    columns = {
+        "compiled": "**flambeau compiled**", "eager": "flambeau eager",
+        "torch.compile": "torch.compile", "JAX by hand": "JAX by hand", "NNX": "Flax NNX",
+    }  # fmt: skip
+    rows = [
+        [model, *(cell(ratios.get(each)) for each in columns)]
+        for model, ratios in results("models.1-core").items()
+    ]
+    head = ["one training step, ratio to PyTorch eager, one core", *columns.values()]
     return table(head, rows)
 
 
@@ -158,7 +159,7 @@ def measured() -> str:
 
 #: The table of each name.
 TABLES: dict[str, Callable[[], str]] = {
-    "compiled": compiled,
+    "whole": whole,
     "mlp": mlp,
     "models": models,
     "layers": by_setting("layers", {

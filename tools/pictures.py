@@ -42,13 +42,13 @@ FOLDERS = [
 ]  # fmt: skip
 
 
-def models_picture(models: dict[str, dict[str, tuple[float, float | None]]]) -> str:
+def models_picture(models: dict[str, dict[str, float]]) -> str:
     """Bars for the compiled steps of `tools.figures`, with a line at PyTorch's time."""
     left, scale, top = 200, 400, 44
     parts, y = [], top
     for model, settings in models.items():
         parts.append(_text(left - 70, y + 14, model, "end", "bold"))
-        for setting, (ratio, _) in settings.items():
+        for setting, ratio in settings.items():
             color = BAR_COLORS[[*figures.SETTINGS.values()].index(setting)]
             parts.append(_text(left - 8, y + 14, setting, "end"))
             parts.append(_rect(left, y + 2, round(scale * ratio), 16, color))
