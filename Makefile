@@ -56,7 +56,9 @@ programs: $(VENV)/.extras-test
 
 # Keeps the results, and writes the figures of the pages from them. It takes about an hour of an idle machine.
 bench: export RESULTS := $(CURDIR)/benchmarks/results
-bench: $(VENV)/.extras-bench
+bench: $(VENV)/.extras-bench,kernels
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --no-deps ./kernels
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
 	@set -e; for script in models layers; do echo "$$script, all cores"; $(BIN)/python benchmarks/$$script.py --all-cores; done
 	$(BIN)/python -m tools.figures
