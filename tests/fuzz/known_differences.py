@@ -529,6 +529,13 @@ EAGER = [
         ours="contains NaN or infinity, for which no algorithm converges",
     ),
     Known(
+        "a recorded gradient requires grad, also where it is constant, as that of min",
+        theirs="True",
+        ours="False",
+        source=r"create_graph=True.*\.is_leaf\b",
+        what="value",
+    ),
+    Known(
         "the mean of var_mean of infinities is infinite",
         theirs="nan",
         ours="inf",
