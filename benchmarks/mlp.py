@@ -11,6 +11,8 @@ from itertools import pairwise
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
+# As installed by pip, and as the peers are.
+os.environ.setdefault("FLAMBEAU_KERNELS", "0")
 
 import equinox as eqx
 import jax
