@@ -28,9 +28,9 @@ def keep(name: str, rows: Mapping[str, Mapping[str, float]]) -> None:
     if not folder:
         return
     kept = {
-        "machine": f"{_processor()}, {os.cpu_count()} virtual cores",
+        "machine": _gpu() if name.endswith(".gpu") else _processor(),
         "python": platform.python_version(),
-        "versions": {each: importlib.metadata.version(each) for each in LIBRARIES},
+        "versions": {each: version for each in LIBRARIES if (version := _version(each))},
         "commit": _commit(),
         "date": dt.date.today().isoformat(),
         "rows": {
@@ -42,13 +42,25 @@ def keep(name: str, rows: Mapping[str, Mapping[str, float]]) -> None:
     (Path(folder) / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
+def _version(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return platform.processor() or platform.machine()
+        lines = []
     names = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    return f"{next(names, platform.machine())}, {os.cpu_count()} virtual cores"
+
+
+def _gpu() -> str:
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return ", ".join(subprocess.check_output(command, text=True).split("\n")).strip(", ")
 
 
 def _commit() -> str:

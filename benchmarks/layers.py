@@ -103,6 +103,7 @@ CASES = [
     Case("AvgPool2d 2", lambda lib: lib.nn.AvgPool2d(2), (IMAGES,)),
     Case("AdaptiveAvgPool2d 1", lambda lib: lib.nn.AdaptiveAvgPool2d(1), (IMAGES,)),
     Case("AdaptiveAvgPool2d 7", lambda lib: lib.nn.AdaptiveAvgPool2d(7), (IMAGES,)),
+    Case("AdaptiveMaxPool2d 7", lambda lib: lib.nn.AdaptiveMaxPool2d(7), (IMAGES,)),
     Case("BatchNorm2d", lambda lib: lib.nn.BatchNorm2d(32), (IMAGES,)),
     Case("InstanceNorm2d", lambda lib: lib.nn.InstanceNorm2d(32, affine=True), (IMAGES,)),
     Case("GroupNorm(8)", lambda lib: lib.nn.GroupNorm(8, 32), (IMAGES,)),

@@ -17,7 +17,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "layers.md"]
 PLACE = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The settings of a benchmark, in the order of the columns.
-SETTINGS = {"1-core": "1 core", "all-cores": "2 cores", "gpu": "GPU"}
+SETTINGS = {"1-core": "1 core", "all-cores": "all cores", "gpu": "GPU"}
 
 Rows = dict[str, dict[str, float]]
 
@@ -39,8 +39,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def cell(ratio: float | None) -> str:
-    """A ratio with two decimals; nothing if there is none."""
-    return "" if ratio is None else f"{ratio:.2f}"
+    """A ratio with two decimals, or three below 0.01; nothing if there is none."""
+    return "" if ratio is None else f"{ratio:.{2 if ratio >= 0.01 else 3}f}"
 
 
 def simple(name: str, title: str, columns: dict[str, str]) -> Callable[[], str]:

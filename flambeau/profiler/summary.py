@@ -168,7 +168,7 @@ def summary(
     Raises:
         TypeError: ``model`` is not a module, or ``depth`` not an integer.
         ValueError: ``depth`` is negative; or ``timed`` without example arguments, or with a tensor
-            that has no elements, on the meta device or uninitialized.
+            without values: on the meta device, or uninitialized.
         Exception: The model's own, as in an ordinary call.
 
     >>> import flambeau
@@ -207,7 +207,9 @@ def _time_shares(model: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 "summary(): timed=True needs values, but a tensor is on the meta device or "
                 "uninitialized; give a materialized model and arguments, or leave timed out"
             )
-    copied, copied_args, copied_kwargs = copy.deepcopy((model, args, kwargs))
+    # A compiled module is one program; its modules are timed eagerly.
+    plain = getattr(model, "_orig_mod", model)
+    copied, copied_args, copied_kwargs = copy.deepcopy((plain, args, kwargs))
     # Evaluation without a compiler, as of first calls, has other shares.
     with fork_rng(), no_grad(), gears(interpret=False):
         copied(*copied_args, **copied_kwargs)

@@ -118,6 +118,13 @@ def _magnitude_jvp(primals: Any, tangents: Any) -> Any:
     return magnitude(input), direction(input) * tangent
 
 
+def squared_magnitude(input: Any) -> Any:
+    """The square of the absolute value, also differentiable twice at 0."""
+    if jnp.iscomplexobj(input):
+        return jnp.square(input.real) + jnp.square(input.imag)
+    return jnp.square(input)
+
+
 def direction(input: Any) -> Any:
     """The number of magnitude 1 with the same sign or angle; 0 for 0, and for a real NaN."""
     if input.dtype == jnp.bool_:

@@ -50,19 +50,19 @@ def logs_of_sums(input: Any, dim: int) -> Any:
 
 
 def _along_logs_of_sums(tangent: Any, result: Any, rows: Any) -> Any:
-    """A linear recurrence, whose factors are computed outside of the loop.
+    """Run the linear recurrence of the tangents, with factors computed outside of the loop.
 
-    JAX loses the rule of a derivative in a loop when it is differentiated again.
+    JAX drops a custom derivative rule inside a loop when the loop is differentiated twice.
     """
     before = jnp.concatenate([jnp.full_like(result[:1], -jnp.inf), result[:-1]])
 
-    def step(moved: Any, parts: Any) -> tuple[Any, Any]:
-        kept, added = parts
-        moved = kept * moved + added
-        return moved, moved
+    def step(before: Any, factors: Any) -> tuple[Any, Any]:
+        kept, added = factors
+        after = kept * before + added
+        return after, after
 
-    parts = _part(before, rows), _part(rows, before) * tangent
-    return loops.scan(step, jnp.zeros_like(tangent[0]), parts)[1]
+    factors = _part(before, rows), _part(rows, before) * tangent
+    return loops.scan(step, jnp.zeros_like(tangent[0]), factors)[1]
 
 
 def _part(own: Any, other: Any) -> Any:

@@ -16,7 +16,12 @@ from flambeau.core.operators.writing import make_in_place
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.common.checks import Dims, wrap_dim, wrap_dims
-from flambeau.ops.common.derivatives import magnitude, shared_by_equals, where_chosen
+from flambeau.ops.common.derivatives import (
+    magnitude,
+    shared_by_equals,
+    squared_magnitude,
+    where_chosen,
+)
 from flambeau.ops.reductions.reduction import averaged
 
 __all__ = ["dist", "norm", "renorm"]
@@ -85,8 +90,7 @@ def _euclidean_norm(input: Any, dims: tuple[int, ...]) -> Any:
 
     Magnitudes would lose the second derivative at elements that are 0.
     """
-    parts = (input.real, input.imag) if jnp.iscomplexobj(input) else (input,)
-    return jnp.sqrt(jnp.sum(sum(map(jnp.square, parts)), dims, keepdims=True))
+    return jnp.sqrt(jnp.sum(squared_magnitude(input), dims, keepdims=True))
 
 
 @_euclidean_norm.defjvp

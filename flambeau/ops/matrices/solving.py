@@ -13,6 +13,7 @@ from flambeau import return_types
 from flambeau.core.kernels.kinds import Array
 from flambeau.core.operators.op import function, op
 from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.derivatives import squared_magnitude
 from flambeau.ops.common.values import concrete_values
 from flambeau.ops.indices.placement import first_outside, nan_unless
 from flambeau.ops.matrices.factorization import (
@@ -333,10 +334,10 @@ def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> Any:
     G. H. Golub, V. Pereyra: The differentiation of pseudo-inverses and nonlinear least squares
     problems whose variables separate, 1973.
     """
-    A, moved = primals[0], tangents[0]
+    A, tangent = primals[0], tangents[0]
     found, rank, values = _pseudo_inverse(*primals)
-    turned, other = _adjoint(moved), _adjoint(found)
-    change = -found @ moved @ found
+    turned, other = _adjoint(tangent), _adjoint(found)
+    change = -found @ tangent @ found
     change += found @ other @ (turned - turned @ (A @ found))
     change += (turned - found @ A @ turned) @ other @ found
     no_rank = np.zeros(rank.shape, jax.dtypes.float0)
@@ -365,7 +366,7 @@ def _least_squares(A: Array, B: Array, rcond: Array | None) -> Array:
         )
     inverse, rank, values = _pseudo_inverse(A, None, rcond)
     found = jnp.matmul(inverse, right)
-    errors = jnp.sum(jnp.square(jnp.abs(jnp.matmul(A, found) - right)), -2)
+    errors = jnp.sum(squared_magnitude(jnp.matmul(A, found) - right), -2)
     return (found[..., 0] if vector else found), errors, rank, values
 
 

@@ -14,6 +14,7 @@ from flambeau.core.kernels.kinds import Array
 from flambeau.core.operators.op import op
 from flambeau.ops.common import loops
 from flambeau.ops.common.checks import wrap_dims
+from flambeau.ops.common.derivatives import squared_magnitude
 
 __all__: list[str] = []
 
@@ -44,7 +45,7 @@ def _norm_except(v: Any, order: int, dim: int) -> Any:
     if dim != -1:
         kept = wrap_dims(dim, v.ndim, "weight_norm")
         axes = tuple(i for i in range(v.ndim) if i not in kept)
-    powers = jnp.real(v * jnp.conj(v)) if order == 2 else jnp.abs(v) ** order
+    powers = squared_magnitude(v) if order == 2 else jnp.abs(v) ** order
     total = jnp.sum(powers, axes, keepdims=axes is not None)
     # The gradient of the norm of zeros is 0.
     is_zero = total == 0

@@ -13,6 +13,7 @@ from flambeau.core.kernels.kinds import Array, Arrays, Number
 from flambeau.core.operators.op import op
 from flambeau.core.support.dtype import FLOATING, from_numpy_dtype
 from flambeau.ops.common.checks import category, needs_floating
+from flambeau.ops.common.derivatives import squared_magnitude
 from flambeau.ops.native import many as native
 
 __all__: list[str] = []
@@ -107,10 +108,10 @@ def _norm(array: Any, order: float) -> Any:
 
     The array is not flattened: XLA would gather an array that is sharded in several dimensions.
     """
-    if order == 2 and not jnp.iscomplexobj(array):
-        # Magnitudes would lose the second derivative at elements that are 0.
-        return jnp.sqrt(jnp.sum(jnp.square(_wide(array)))).astype(array.dtype)
     magnitudes = jnp.abs(array)
+    if order == 2:
+        # Magnitudes would lose the second derivative at elements that are 0.
+        return jnp.sqrt(jnp.sum(squared_magnitude(_wide(array)))).astype(magnitudes.dtype)
     return _norm_of_magnitudes(magnitudes, order).astype(magnitudes.dtype)
 
 
@@ -124,8 +125,6 @@ def _norm_of_magnitudes(magnitudes: Any, order: float) -> Any:
         return jnp.sum(wide != 0, dtype=wide.dtype)
     if order == 1:
         return jnp.sum(wide)
-    if order == 2:
-        return jnp.sqrt(jnp.sum(jnp.square(wide)))
     return jnp.sum(wide**order) ** (1.0 / order)
 
 

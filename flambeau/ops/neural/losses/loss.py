@@ -261,8 +261,8 @@ def _bounded_log(x: Any) -> Any:
 def _bernoulli_loss_jvp(primals: Any, tangents: Any) -> Any:
     input, target = primals
     of_target = jnp.log1p(-input) - jnp.log(input)
-    moved = _bernoulli_slope(input, target) * tangents[0] + of_target * tangents[1]
-    return _bernoulli_loss(input, target), moved
+    tangent = _bernoulli_slope(input, target) * tangents[0] + of_target * tangents[1]
+    return _bernoulli_loss(input, target), tangent
 
 
 @with_derivatives(

@@ -445,7 +445,7 @@ def _greatest(
     def shifted(pair: list[Any], start: int, stop: int) -> list[Any]:
         return [lax.slice_in_dim(each, start, stop, axis=axis) for each in pair]
 
-    # Windows differ in width by at most one. Of the least width, there is one at each position.
+    # Compute windows of the least width at every position. No window is wider by more than one.
     least = int((stops - starts).min()) if starts.size else 1
     best, width = [values, chosen], 1
     while width < least:
