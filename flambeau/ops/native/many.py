@@ -16,6 +16,10 @@ __all__: list[str] = []
 #: Arrays from arrays, all of them in tuples.
 Plain = Callable[..., tuple[Any, ...]]
 
+# The most parameters of a call. XLA compares each pair of arrays that share memory with each array
+# of a call, so a single call for a thousand parameters takes a minute to compile.
+_AT_ONCE = 16
+
 
 def takes(name: str, arrays: Sequence[Any]) -> bool:
     """Whether the kernel of this name supports these arrays.
@@ -56,6 +60,17 @@ def update(
         For each of ``members`` its new parameter and state, which may reuse the memory of the old
         ones.
     """
+    found: list[Sequence[Any]] = []
+    for start in range(0, len(members), _AT_ONCE):
+        some = members[start : start + _AT_ONCE]
+        found += _updated(name, numbers, options, some, plain, flags)
+    return found
+
+
+def _updated(
+    name: str, numbers: Any, options: Any, members: Sequence[Any], plain: Any, flags: Any
+) -> list[Sequence[Any]]:
+    """`update` by one call."""
     width = len(members[0])
     arrays = [each for own in members for each in own]
     # All except the gradients, which come second.

@@ -116,6 +116,18 @@ def test_parameters_of_several_precisions(monkeypatch):
         np.testing.assert_allclose(ours, theirs, 1e-6)
 
 
+def test_calls_take_a_bounded_number_of_parameters():
+    # XLA's time to compile a call grows with the cube of its arrays.
+    params = [nn.Parameter(flambeau.ones(3)) for _ in range(100)]
+    optimizer = optim.SGD(params, lr=0.5)
+    for each in params:
+        each.grad = flambeau.ones(3)
+    text = flambeau.compiler.lower(flambeau.compile(optimizer.step)).as_text()
+    assert text.count("@flambeau_sgd") == 7
+    optimizer.step()
+    assert all(each.tolist() == [0.5] * 3 for each in params)
+
+
 def test_an_optimizer_with_its_own_rule_is_stepped_by_it():
     class Still(optim.AdamW):
         @classmethod
