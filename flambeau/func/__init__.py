@@ -15,6 +15,7 @@ function that it calls (`core/values/inside.py`).
 
 from flambeau._absent import Absent as _Absent
 from flambeau.func.batch_norm_replacement import *
+from flambeau.func.control_flow import scan as scan
 from flambeau.func.forward import *
 from flambeau.func.functional_call import *
 from flambeau.func.rearrange import *
