@@ -36,8 +36,11 @@ class CheckpointError(RuntimeError):
     """A checkpointed function behaved differently in its second run."""
 
 
-class _Enough(Exception):
-    """Ends a recomputation once backward has all that it needs."""
+class _Enough(BaseException):
+    """Ends a recomputation once backward has all that it needs.
+
+    No Exception: code in the checkpoint may catch these.
+    """
 
 
 #: The argument of `set_checkpoint_early_stop`; ``None`` leaves it to the calls.

@@ -235,6 +235,22 @@ def test_an_argument_inside_another_checkpoint_is_not_kept():
     flambeau.testing.assert_close(x.grad, -inner.cos() * inner * x.detach().sin())
 
 
+def test_code_that_catches_exceptions_does_not_catch_the_end_of_the_second_run():
+    caught = []
+
+    def function(x):
+        try:
+            return x.sin().cos()
+        except Exception as error:
+            caught.append(error)
+            raise
+
+    x = flambeau.ones(3, requires_grad=True)
+    checkpoint(function, x, use_reentrant=False).sum().backward()
+    assert x.grad is not None
+    assert not caught
+
+
 def test_states_of_accelerators_are_those_of_the_tensors_devices(monkeypatch):
     assert get_device_states(flambeau.ones(2), {"x": [flambeau.ones(1, device="meta")]}) == ([], [])
     set_device_states([], [])
