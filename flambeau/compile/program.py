@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any
 
 import jax
-from jax.core import eval_jaxpr
 
 from flambeau.compile.answers import Answer, checked, required
 from flambeau.compile.callbacks import calls_back
@@ -33,6 +32,7 @@ from flambeau.core.devices.donation import owned
 from flambeau.core.operators.companions import place_of
 from flambeau.core.programs import finishing, jit_core
 from flambeau.core.programs.compiled import compiled
+from flambeau.core.programs.cutting import evaluated
 from flambeau.core.values.cell import Cell
 
 _array_of = attrgetter("array")
@@ -177,7 +177,7 @@ class Program:
 
         def program(*arrays: Any) -> Any:
             values, count = operands(arrays), len(jaxpr.constvars)
-            found = eval_jaxpr(jaxpr, values[:count], *values[count:])
+            found = evaluated(jaxpr, values[:count], *values[count:])
             return tuple([found[output] for output in outputs])
 
         positions = tuple(range(len(self.donated)))

@@ -25,6 +25,7 @@ from flambeau.core.values.cell import Cell
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.trace import outside
 from flambeau.core.values.upload import upload
+from flambeau.random.keyed import number_of, words_of
 from flambeau.random.mersenne import DEFAULT_SEED, MersenneTwister
 
 # Eight bytes of PyTorch's CPU state that it writes as zero and never reads.
@@ -262,9 +263,11 @@ class Generator:
 
 
 def next_key(key: Any) -> Any:
-    """The next key, which is one more: adjacent keys give unrelated numbers."""
-    low = key[1] + jnp.uint32(1)
-    return jnp.stack((key[0] + (low == 0).astype(jnp.uint32), low))
+    """The next key, which is one more: adjacent keys give unrelated numbers.
+
+    A sum of 64 bits, since XLA adds up the steps of many draws in one program.
+    """
+    return lax.optimization_barrier(words_of(number_of(key) + np.uint64(1)))
 
 
 def _first_key(seed: int) -> int:

@@ -15,7 +15,7 @@ import jax
 from jax.core import ShapedArray, Tracer
 from jax.interpreters import partial_eval
 
-from flambeau.core.support.jax_core import jax_core
+from flambeau.core.support.jax_core import bind, jax_core
 
 # JAX's names for the primitive that calls a compiled function.
 _CALLS = ("jit", "pjit")
@@ -119,14 +119,6 @@ class _Evaluation:
     def in_steps(self, value: Any) -> Any:
         """The value that stands for ``value`` in steps."""
         return self._constants.get(id(value), (value, value))[1]
-
-
-def bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
-    """The results of one operation."""
-    parameters = equation.primitive.get_bind_params(equation.params)
-    with equation.ctx.manager:
-        result = equation.primitive.bind(*operands, **parameters)
-    return result if equation.primitive.multiple_results else [result]
 
 
 def _needed(steps: list[_Step], wanted: Iterable[Any]) -> list[_Step]:

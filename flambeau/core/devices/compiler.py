@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +25,20 @@ def only_cpu() -> bool:
 def one_cpu() -> bool:
     """Whether the machine's only device is one CPU."""
     return only_cpu() and jax.device_count() == 1
+
+
+@functools.cache
+def program_options() -> dict[str, Any]:
+    """XLA's options for all programs.
+
+    On CPUs barriers stay until operations have been fused. XLA would remove them before, and then
+    compute what they keep apart again in each operation that uses it.
+    """
+    if not only_cpu():
+        return {}
+    given = re.search(r"--xla_disable_hlo_passes=(\S+)", os.environ.get("XLA_FLAGS", ""))
+    passes = ["cse_barrier_expander", *(given.groups() if given else ())]
+    return {"xla_disable_hlo_passes": ",".join(passes)}
 
 
 def cpu_forms() -> bool:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.core import eval_jaxpr
 
 from flambeau.core.programs import ending
 from flambeau.core.programs.absent import without_elements
 from flambeau.core.programs.compiled import compiled, prepare
+from flambeau.core.programs.cutting import evaluated
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.gears import settings
 
@@ -312,12 +312,10 @@ def _computed(
     def compute(*numbers: Any) -> tuple[Any, ...]:
         return _in_turn(steps, outputs, known | dict(zip(names, numbers, strict=True)))
 
-    if not numbers:
-        return compute()
     # They are computed with as if each had been passed by itself.
     avals = [jax.ShapeDtypeStruct((), each.dtype, weak_type=True) for each in numbers]
     jaxpr = jax.make_jaxpr(compute)(*avals)
-    return tuple(eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *numbers))
+    return tuple(evaluated(jaxpr.jaxpr, jaxpr.consts, *numbers))
 
 
 def _in_turn(steps: Any, outputs: Any, outside: dict[int, Any]) -> tuple[Any, ...]:

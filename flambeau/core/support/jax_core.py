@@ -1,9 +1,10 @@
-"""JAX's own core: the state of a thread, and the class of tracers."""
+"""JAX's own core: the state of a thread, equations of jaxprs, and the class of tracers."""
 
 from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ def jax_core() -> Any:
     from jax.extend import core
 
     return core
+
+
+def bind(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of an equation of a jaxpr."""
+    parameters = equation.primitive.get_bind_params(equation.params)
+    with equation.ctx.manager:
+        result = equation.primitive.bind(*operands, **parameters)
+    return result if equation.primitive.multiple_results else [result]
 
 
 def transformations() -> Any:

@@ -23,13 +23,17 @@ def _check_result_type(name: str, input: Any) -> None:
         )
 
 
+def _either(mask: Array, kept: float, dropped: float, like: Array) -> Array:
+    return jnp.where(mask, jnp.asarray(kept, like.dtype), jnp.asarray(dropped, like.dtype))
+
+
 @op(node="MulBackward0", linear=True)
 def keep_scaled(input: Array, mask: Array, p: float) -> Array:
     """The elements kept by ``mask`` divided by ``1 - p``, zeros elsewhere."""
     _check_result_type("dropout", input)
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     # A product rather than a select, so that NaN propagates even if it is dropped.
-    return input * jnp.where(mask, scale, 0.0).astype(input.dtype)
+    return input * _either(mask, scale, 0.0, input)
 
 
 @op(node="AddBackward0", linear=True)
@@ -40,5 +44,5 @@ def keep_self_normalizing(input: Array, mask: Array, p: float) -> Array:
         return input * 0
     scale = 1.0 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
     floor = _SELU_FLOOR * scale
-    shift = jnp.where(mask, floor * p, floor * p - floor).astype(input.dtype)
-    return input * jnp.where(mask, scale, 0.0).astype(input.dtype) + shift
+    shift = _either(mask, floor * p, floor * p - floor, input)
+    return input * _either(mask, scale, 0.0, input) + shift

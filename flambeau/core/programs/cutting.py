@@ -1,0 +1,121 @@
+"""Programs for CPUs without long chains of elementwise operations.
+
+On CPUs XLA computes a value that several operations use once for each of them, with all elementwise
+operations that lead to it. In a loop over an `LSTMCell` each step would compute the memory of all
+steps before it again, and both the time to compile the loop and the time to run it would grow with
+the square of its length. A value at the end of a long chain that is used more than once is
+therefore computed once. As a consequence the steps have equal kernels, which XLA compiles once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from jax import lax
+from jax.core import eval_jaxpr
+
+from flambeau.core.devices.compiler import cpu_forms
+from flambeau.core.support.jax_core import bind, jax_core
+
+__all__: list[str] = []
+
+# Operations in a chain that is cut.
+_LONG = 64
+
+# Primitives that XLA computes again in each operation that uses their result.
+_ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
+bitcast_convert_type broadcast_in_dim cbrt ceil clamp clz concatenate conj convert_element_type copy
+cos cosh digamma div dynamic_slice eq erf erf_inv erfc exp exp2 expand_dims expm1 floor gather ge gt
+igamma igammac imag integer_pow iota is_finite le lgamma log log1p logistic lt max min mul ne neg
+nextafter not or pad population_count pow real reduce_precision rem reshape rev round rsqrt select_n
+shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice split sqrt square squeeze
+stack stop_gradient sub tan tanh transpose unstack xor
+"""
+_NAMES = frozenset(_ELEMENTWISE.split())
+# Primitives that call a jaxpr, and the parameters that hold it.
+_CALLS = frozenset({"closed_call", "custom_jvp_call", "custom_vjp_call", "jit", "pjit"})
+_CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+
+# The operations that a value is computed by, as numbers; ``None`` if there are more than `_LONG`.
+_Chain = frozenset[int] | None
+
+
+def evaluated(jaxpr: Any, constants: Sequence[Any], *arguments: Any) -> list[Any]:
+    """The results of a jaxpr for its constants and arguments, as `jax.core.eval_jaxpr` gives them.
+
+    In a program for CPUs the values at the ends of long chains are computed once.
+    """
+    ends = _ends(jaxpr) if cpu_forms() else ()
+    if not ends:
+        return eval_jaxpr(jaxpr, constants, *arguments)
+    literal = jax_core().Literal
+    known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments), strict=True))
+
+    def value(atom: Any) -> Any:
+        return atom.val if isinstance(atom, literal) else known[atom]
+
+    for equation in jaxpr.eqns:
+        results = bind(equation, [*map(value, equation.invars)])
+        for variable, result in zip(equation.outvars, results, strict=True):
+            known[variable] = lax.optimization_barrier(result) if variable in ends else result
+    return [*map(value, jaxpr.outvars)]
+
+
+def _ends(jaxpr: Any) -> set[Any]:
+    """The variables at the ends of long chains that are used more than once."""
+    found = _Chains()
+    uses = Counter(each for equation in jaxpr.eqns for each in {*map(id, equation.invars)})
+    uses.update({*map(id, jaxpr.outvars)})
+    found.run(jaxpr, {}, uses)
+    return found.ends
+
+
+class _Chains:
+    """The chains of the values of a jaxpr."""
+
+    def __init__(self) -> None:
+        self.ends: set[Any] = set()
+        self._count = 0
+
+    def run(
+        self, jaxpr: Any, known: dict[Any, _Chain], uses: Counter[int] | None = None
+    ) -> list[_Chain]:
+        """The chains of the results.
+
+        Args:
+            jaxpr: A jaxpr.
+            known: The chains of its arguments; those that are missing are empty.
+            uses: How many operations use each variable, if chains may be cut.
+        """
+        literal = jax_core().Literal
+
+        def chain(atom: Any) -> _Chain:
+            return frozenset() if isinstance(atom, literal) else known.get(atom, frozenset())
+
+        for equation in jaxpr.eqns:
+            chains = self._results(equation, [*map(chain, equation.invars)])
+            for variable, each in zip(equation.outvars, chains, strict=True):
+                if each is None and uses is not None and uses[id(variable)] > 1:
+                    self.ends.add(variable)
+                    each = frozenset()
+                if each is None or each:
+                    known[variable] = each
+        return [*map(chain, jaxpr.outvars)]
+
+    def _results(self, equation: Any, chains: list[_Chain]) -> list[_Chain]:
+        name = equation.primitive.name
+        if name in _CALLS:
+            called = next(equation.params[each] for each in _CALLED if each in equation.params)
+            called = getattr(called, "jaxpr", called)
+            return self.run(called, dict(zip(called.invars, chains, strict=True)))
+        if name not in _NAMES:
+            return [frozenset()] * len(equation.outvars)
+        self._count += 1
+        found: _Chain = None
+        if None not in chains:
+            found = frozenset((self._count,)).union(*chains)  # type: ignore[arg-type]
+            found = None if len(found) > _LONG else found
+        return [found] * len(equation.outvars)

@@ -1,0 +1,105 @@
+"""Long chains of elementwise operations, which programs for CPUs do not compute more than once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.core.devices.compiler import cpu_forms, program_options
+from flambeau.core.programs.cutting import evaluated
+
+pytestmark = pytest.mark.skipif(not cpu_forms(), reason="chains are cut on one CPU only")
+
+X = np.linspace(-1, 1, 6, dtype=np.float32)
+
+
+def barriers(function, *arguments):
+    """The number of barriers in a function as it is evaluated, and that the values are the same."""
+    traced = jax.make_jaxpr(function)(*arguments)
+
+    def run(*given):
+        return evaluated(traced.jaxpr, traced.consts, *given)
+
+    for one, other in zip(run(*arguments), jax.tree.leaves(function(*arguments)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    return sum(
+        each.primitive.name == "optimization_barrier"
+        for each in jax.make_jaxpr(run)(*arguments).eqns
+    )
+
+
+def recurrence(steps, between=lambda x: x):
+    def run(x):
+        found = []
+        for _ in range(steps):
+            x = jax.jit(lambda x: jnp.tanh(x) * 0.5 + x)(between(x))
+            found.append(jnp.sin(x))
+        return found
+
+    return run
+
+
+def test_a_value_at_the_end_of_a_long_chain_is_computed_once():
+    assert barriers(recurrence(4), X) == 0
+    # Three operations a step, and one more for each of 64.
+    assert barriers(recurrence(100), X) == 300 // 65
+
+
+def test_a_value_that_is_used_once_ends_no_chain():
+    def run(x):
+        for _ in range(200):
+            x = x * 0.5
+        return x
+
+    assert barriers(run, X) == 0
+
+
+def test_products_end_chains():
+    weight = np.eye(6, dtype=np.float32)
+    assert barriers(recurrence(100, between=lambda x: x @ weight), X) == 0
+
+
+def test_numbers_and_constants_of_a_jaxpr():
+    table = jnp.arange(6.0)
+
+    def run(x, number):
+        chain = x
+        for _ in range(70):
+            chain = chain * number + table
+        return chain * 2, chain + 1
+
+    # The chain is an operand of two results.
+    assert barriers(run, X, 0.5) == 1
+
+
+def compiled_size(steps):
+    class Cell(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.decay = nn.Parameter(flambeau.ones(16))
+
+        def forward(self, x):
+            memory, found = flambeau.zeros(16), []
+            for row in x:
+                memory = memory * self.decay + row
+                found.append(memory * row)
+            return flambeau.stack(found).sum()
+
+    net, x = Cell(), flambeau.randn(steps, 16)
+
+    @flambeau.compile
+    def step(x):
+        net.zero_grad()
+        loss = net(x)
+        loss.backward()
+        return loss
+
+    lowered = flambeau.compiler.lower(step, x)
+    return len(lowered.compile(program_options()).as_text())
+
+
+def test_programs_grow_in_proportion_to_their_steps():
+    # With a memory that each step computes from the first one, the ratio is 4.
+    assert compiled_size(96) / compiled_size(48) < 2.5
