@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.core.support.jax_core import called_by
 from flambeau.core.support.jax_private import AxisEffect
 
 
@@ -33,8 +34,4 @@ def _with_inner(jaxpr: Any) -> Iterator[Any]:
         visited.add(id(each))
         yield each
         for equation in each.eqns:
-            for value in equation.params.values():
-                for part in value if isinstance(value, tuple | list) else (value,):
-                    part = getattr(part, "jaxpr", part)
-                    if hasattr(part, "eqns"):
-                        stack.append(part)
+            stack += called_by(equation)

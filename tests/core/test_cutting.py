@@ -7,8 +7,9 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core.devices.compiler import cpu_forms, program_options
-from flambeau.core.programs.cutting import evaluated
+from flambeau.core.devices.compiler import cpu_forms, options_with_barriers
+from flambeau.core.programs.compiled import compiled, jitted
+from flambeau.core.programs.cutting import compiled_with_barriers, evaluated
 
 pytestmark = pytest.mark.skipif(not cpu_forms(), reason="chains are cut on one CPU only")
 
@@ -97,9 +98,34 @@ def compiled_size(steps):
         return loss
 
     lowered = flambeau.compiler.lower(step, x)
-    return len(lowered.compile(program_options()).as_text())
+    return len(lowered.compile(options_with_barriers()).as_text())
 
 
 def test_programs_grow_in_proportion_to_their_steps():
     # With a memory that each step computes from the first one, the ratio is 4.
     assert compiled_size(96) / compiled_size(48) < 2.5
+
+
+def test_barriers_in_small_loops_are_removed():
+    @jax.custom_vjp
+    def hidden(x):
+        return jax.lax.optimization_barrier(x * 2)
+
+    hidden.defvjp(lambda x: (hidden(x), None), lambda _, cotangent: (cotangent * 2,))
+
+    @compiled
+    def run(x):
+        kept = jax.lax.optimization_barrier(x + 1)
+        return jax.lax.scan(lambda x, _: (hidden(x), x), kept, None, length=3)
+
+    last, rows = run(X)
+    np.testing.assert_allclose(last, (X + 1) * 8, rtol=1e-6)
+    assert rows.shape == (3, 6)
+    lowered = jitted(run).lower(X)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="opt-barrier"):
+        # XLA cannot do it yet. If it can, `compiled_with_barriers` need not look for loops.
+        lowered.compile(options_with_barriers())
+    # The jaxpr of another function, which does not show the barrier in the loop.
+    shown = jax.make_jaxpr(jax.lax.optimization_barrier)(X).jaxpr
+    last, _ = compiled_with_barriers(lowered, shown)(X)
+    np.testing.assert_allclose(last, (X + 1) * 8, rtol=1e-6)

@@ -28,14 +28,14 @@ def one_cpu() -> bool:
 
 
 @functools.cache
-def program_options() -> dict[str, Any]:
-    """XLA's options for all programs.
+def options_with_barriers() -> dict[str, Any] | None:
+    """XLA's options for programs whose barriers stay until operations have been fused.
 
-    On CPUs barriers stay until operations have been fused. XLA would remove them before, and then
-    compute what they keep apart again in each operation that uses it.
+    On CPUs XLA would remove them before, and then compute what they keep apart again in each
+    operation that uses it.
     """
     if not only_cpu():
-        return {}
+        return None
     given = re.search(r"--xla_disable_hlo_passes=(\S+)", os.environ.get("XLA_FLAGS", ""))
     passes = ["cse_barrier_expander", *(given.groups() if given else ())]
     return {"xla_disable_hlo_passes": ",".join(passes)}

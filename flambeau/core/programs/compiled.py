@@ -24,12 +24,13 @@ from typing import Any
 import jax
 
 from flambeau.core.devices import exhaustion, headroom, meshes, spanning
-from flambeau.core.devices.compiler import cores, cpu_forms, cuda_capability, program_options
+from flambeau.core.devices.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.devices.device import available_devices
 from flambeau.core.devices.donation import donated
 from flambeau.core.devices.limits import give_back_memory, programs_at_once
 from flambeau.core.devices.native import native_version
 from flambeau.core.programs import ending, forks, jit_core
+from flambeau.core.programs.cutting import compiled_with_barriers
 from flambeau.core.programs.deferred import Deferred, computed
 from flambeau.core.programs.description import IndescribableError, describe
 from flambeau.core.programs.executables import Loaded, known, serialized
@@ -294,7 +295,7 @@ class _Misses:
                 lowered = self._jitted(arguments).trace(*arguments).lower()
             if spanning.agree is not None:
                 spanning.agree(self.name, lowered.as_text(), spanning.elements_given(given))
-            found = lowered.compile(program_options() or None)
+            found = lowered.compile()
             statistics.add(statistics.compiled, self.name, began)
             return jit_core.call_of(found) or found
 
@@ -369,7 +370,7 @@ class _Misses:
         ending.check()
         headroom.claim_to_compile()
         with jit_core.tracing():
-            program = lowered.compile(program_options() or None)
+            program = compiled_with_barriers(lowered, traced.jaxpr.jaxpr)
         found = Loaded(program, jit_core.need_of(program))
         statistics.add(statistics.compiled, self.name, began)
         if kept is not None and key and (program := serialized(found)) is not None:

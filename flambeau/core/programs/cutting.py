@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 from jax import lax
 from jax.core import eval_jaxpr
 
-from flambeau.core.devices.compiler import cpu_forms
-from flambeau.core.support.jax_core import bind, jax_core
+from flambeau.core.devices.compiler import cpu_forms, options_with_barriers
+from flambeau.core.support.jax_core import bind, called_by, jax_core
 
 __all__: list[str] = []
 
@@ -35,9 +36,8 @@ shift_left shift_right_arithmetic shift_right_logical sign sin sinh slice split 
 stack stop_gradient sub tan tanh transpose unstack xor
 """
 _NAMES = frozenset(_ELEMENTWISE.split())
-# Primitives that call a jaxpr, and the parameters that hold it.
+# Primitives that call a jaxpr once.
 _CALLS = frozenset({"closed_call", "custom_jvp_call", "custom_vjp_call", "jit", "pjit"})
-_CALLED = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 # The operations that a value is computed by, as numbers; ``None`` if there are more than `_LONG`.
 _Chain = frozenset[int] | None
@@ -62,6 +62,32 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], *arguments: Any) -> list[Any
         for variable, result in zip(equation.outvars, results, strict=True):
             known[variable] = lax.optimization_barrier(result) if variable in ends else result
     return [*map(value, jaxpr.outvars)]
+
+
+def compiled_with_barriers(lowered: Any, jaxpr: Any) -> Any:
+    """The program of a jaxpr, with barriers that hold if XLA can compile them.
+
+    It cannot compile barriers in small loops for CPUs, so those of such a program are removed.
+    """
+    if _barriers(jaxpr, False) == {False}:
+        try:
+            return lowered.compile(options_with_barriers())
+        except jax.errors.JaxRuntimeError as error:
+            # One in a loop of a primitive, which the jaxpr does not show.
+            if "opt-barrier" not in str(error):
+                raise
+    return lowered.compile()
+
+
+def _barriers(jaxpr: Any, is_loop: bool) -> set[bool]:
+    """Whether barriers are in loops or branches, outside, or both."""
+    found: set[bool] = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "optimization_barrier":
+            found.add(is_loop)
+        for called in called_by(equation):
+            found |= _barriers(called, is_loop or equation.primitive.name not in _CALLS)
+    return found
 
 
 def _ends(jaxpr: Any) -> set[Any]:
@@ -108,8 +134,7 @@ class _Chains:
     def _results(self, equation: Any, chains: list[_Chain]) -> list[_Chain]:
         name = equation.primitive.name
         if name in _CALLS:
-            called = next(equation.params[each] for each in _CALLED if each in equation.params)
-            called = getattr(called, "jaxpr", called)
+            called = next(called_by(equation))
             return self.run(called, dict(zip(called.invars, chains, strict=True)))
         if name not in _NAMES:
             return [frozenset()] * len(equation.outvars)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,15 @@ def bind(equation: Any, operands: Sequence[Any]) -> Sequence[Any]:
     with equation.ctx.manager:
         result = equation.primitive.bind(*operands, **parameters)
     return result if equation.primitive.multiple_results else [result]
+
+
+def called_by(equation: Any) -> Iterator[Any]:
+    """The jaxprs among the parameters of an equation."""
+    for value in equation.params.values():
+        for part in value if isinstance(value, tuple | list) else (value,):
+            part = getattr(part, "jaxpr", part)
+            if hasattr(part, "eqns"):
+                yield part
 
 
 def transformations() -> Any:
