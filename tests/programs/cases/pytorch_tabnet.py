@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-import warnings
 
 import numpy as np
 import torch
@@ -27,8 +26,6 @@ def main():
     from pytorch_tabnet.multitask import TabNetMultiTaskClassifier
     from pytorch_tabnet.pretraining import TabNetPretrainer
     from pytorch_tabnet.tab_model import TabNetClassifier, TabNetRegressor
-
-    warnings.simplefilter("ignore")
 
     class Sure(Metric):
         _name, _maximize = "sure", True
