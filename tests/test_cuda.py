@@ -259,6 +259,10 @@ def test_modules_of_cuda_are_where_pytorch_has_them():
     assert flambeau.cuda.random.manual_seed_all is flambeau.cuda.manual_seed_all
     assert flambeau.cuda.memory.memory_allocated is flambeau.cuda.memory_allocated
     assert import_module("flambeau.cuda.nvtx") is flambeau.cuda.nvtx
+    amp = flambeau.cuda.amp
+    assert import_module("flambeau.cuda.amp.grad_scaler").GradScaler is amp.GradScaler
+    assert amp.autocast_mode.autocast is amp.autocast
+    assert amp.common.amp_definitely_not_available() == (GPUS == 0)
     with pytest.raises(ModuleNotFoundError, match=r"cuda\.nccl': one process may own several"):
         import_module("flambeau.cuda.nccl")
 

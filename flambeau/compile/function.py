@@ -47,6 +47,8 @@ EAGER_CALLS = 2
 # Give up after this many traces that need the value of a tensor. The first trace has no answers,
 # the first eager call may learn those of a first step, and a trace shows that it needs counts.
 UNANSWERED_TRACES = 4
+# Give up after this many traces in a row that raise an error which the eager call does not raise.
+FAILED_TRACES = 4
 # Run eagerly after this many programs for the same arguments, if calls may run eagerly.
 MOST_SITUATIONS = 8
 
@@ -89,6 +91,8 @@ class _Kind:
         reason: The reason for which calls run eagerly; "" if there is none.
         eager_calls: How many calls in a row have run eagerly to create state.
         unanswered: For how many traces the answers were not enough.
+        failure: The error of the function's own that the last trace has raised.
+        failures: How many traces in a row have raised one that the eager call has not.
         misses: How many calls had answers that fitted no program.
         answers: The answers that a trace may assume; ``last`` are those of the last call.
         is_new: Whether no trace has used these answers yet.
@@ -98,7 +102,8 @@ class _Kind:
     def __init__(self) -> None:
         self.programs: list[Program] = []
         self.reason: str = ""
-        self.eager_calls = self.unanswered = self.misses = 0
+        self.eager_calls = self.unanswered = self.misses = self.failures = 0
+        self.failure: Exception | None = None
         self.answers: list[Answer] = []
         self.last: list[Answer] = []
         self.is_new = self.counts = False
@@ -251,7 +256,7 @@ class CompiledFunction:
         if program is not None:
             program.origin = origin._replace(situation=Situation.of(self.function, key))
             self._compilations = origin.number
-            kind.eager_calls = 0
+            kind.eager_calls = kind.failures = 0
             kind.programs.insert(0, program)
             self._warn_if_many(kind, origin)
             self._drop_oldest()
@@ -281,10 +286,20 @@ class CompiledFunction:
                 self._run_eagerly(kind, CompileError(error))
         if self.fullgraph or kind.reason:
             return self.function(*args, **kwargs)
+        failure, kind.failure = kind.failure, None
         with Learning() as learning:
             result = self.function(*args, **kwargs)
         kind.learn(learning.answers)
+        if failure is not None:
+            self._note_failure(kind, failure)
         return result
+
+    def _note_failure(self, kind: _Kind, failure: Exception) -> None:
+        """Give up on calls whose trace fails again and again where the eager call does not."""
+        kind.failures += 1
+        if kind.failures == FAILED_TRACES:
+            name, text = type(failure).__name__, str(failure).partition("\n")[0]
+            self._run_eagerly(kind, CompileError(f"its trace ends with {name}: {text:.300}"))
 
     def __getattr__(self, name: str) -> Any:
         if name == "function":
@@ -333,13 +348,14 @@ class CompiledFunction:
                 kind.eager_calls += 1
             else:
                 self._run_eagerly(kind, error)
-        except Exception:
+        except Exception as error:
             if numbers.positions or numbers.places:
                 # Perhaps because of the numbers: once more with their values.
                 return self._compiled(kind, leaves, structure, numbers.give_up())
             # The function's own error: the eager call raises it again, with eager side effects.
             if self.fullgraph:
                 raise
+            kind.failure = error
         return None
 
     def _origin(self, kind: _Kind, key: Any, leaves: list[Any]) -> Origin:

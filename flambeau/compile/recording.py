@@ -330,7 +330,7 @@ class Recording(Results):
                 if grad is not tensor._grad:
                     result = None if grad is None else self.result(grad)
                     self.effects.append((Gradient(Argument(self.own[tensor])), result))
-            elif grad is None or trace.is_outside(tensor):
+            elif trace.is_outside(tensor):
                 result = None if grad is None else self.result(grad)
                 self.effects.append((Gradient(Itself(tensor)), result))
             elif tensor in self.returned:

@@ -24,6 +24,8 @@ def __getattr__(name: str) -> Any:
         return _import_module(f"flambeau.cuda.{name}")
     if name in _GRAPHS:
         return getattr(_import_module("flambeau.cuda.graphs"), name)
+    if name == "_initialized":
+        return _import_module("flambeau.cuda.devices").is_initialized()
     if name == "OutOfMemoryError":
         return _import_module("flambeau.core.devices.exhaustion").OutOfMemoryError
     if name.endswith("Tensor"):

@@ -53,6 +53,10 @@ def test_a_selectively_checkpointed_layer_has_its_gradients():
     assert layer.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
+def test_a_flag_says_whether_gpus_are_initialized():
+    assert flambeau.cuda._initialized is flambeau.cuda.is_initialized()
+
+
 def test_spans_of_nvtx_are_counted():
     assert [nvtx.range_push("a"), nvtx.range_push("b")] == [0, 1]
     assert [nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()] == [1, 0, -1]

@@ -286,3 +286,37 @@ def test_a_question_under_a_transformation_is_right():
 def test_with_fullgraph_a_count_stays_an_error():
     with pytest.raises(flambeau.CompileError, match="number of its elements is asked for"):
         flambeau.compile(length, fullgraph=True)(SOME)
+
+
+def test_a_mask_that_picks_nothing_writes_nothing():
+    def step(x):
+        inside = (x > -1) & (x < 1)
+        result = x * 2
+        result[~inside] = x[~inside]
+        if inside.any():
+            result[inside] = flambeau.nn.functional.pad(x[inside], (1, 0))[1:] + 1
+        return result, *flambeau.autograd.grad(result.sum(), x)
+
+    compiled = flambeau.compile(step, fullgraph=False)
+    x = flambeau.tensor([[0.5, -0.25]], requires_grad=True)
+    for _ in range(4):
+        result, gradient = called(compiled, x)[0]
+        assert result.tolist() == [[1.5, 0.75]]
+        assert gradient.tolist() == [[1.0, 1.0]]
+    assert compiled.program_count == 1
+
+
+def test_a_trace_that_fails_where_the_eager_call_does_not_is_given_up():
+    def step(x):
+        if flambeau.compiler.is_compiling():
+            raise ZeroDivisionError("only while it is compiled")
+        return x + 1
+
+    compiled = flambeau.compile(step, fullgraph=False)
+    for _ in range(compiling.FAILED_TRACES - 1):
+        assert compiled(ONES).tolist() == [2, 2, 2]
+    with pytest.warns(CompileWarning, match="ZeroDivisionError: only while it is compiled"):
+        compiled(ONES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(ONES).tolist() == [2, 2, 2]

@@ -183,3 +183,47 @@ def test_an_error_in_a_backward_outside_keeps_no_tensors():
     assert not dead_tensors()
     with pytest.raises(KeyError, match="of the hook"):
         loss.backward()
+
+
+class _Reversible(flambeau.autograd.Function):
+    """Adds a layer of one half to the other; backward computes it again from the result."""
+
+    @staticmethod
+    def forward(ctx, x, layer):
+        with flambeau.no_grad():
+            first, second = x.chunk(2, -1)
+            result = flambeau.cat([first + layer(second), second], -1)
+        # Not by `save_for_backward`, which would let go of it.
+        ctx.layer, ctx.kept = layer, result.detach()
+        return result
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        _, second = ctx.kept.chunk(2, -1)
+        first, other = cotangent.chunk(2, -1)
+        with flambeau.enable_grad():
+            second.requires_grad = True
+            flambeau.autograd.backward(ctx.layer(second), first)
+        result = flambeau.cat([first, other + second.grad], -1)
+        second.grad = None
+        return result, None
+
+
+def test_the_gradient_of_a_temporary_may_be_reset():
+    layer = flambeau.nn.Linear(2, 2)
+    x = flambeau.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
+
+    def step(x):
+        loss = _Reversible.apply(x, layer).square().sum()
+        loss.backward()
+        return loss
+
+    compiled = flambeau.compile(step, fullgraph=True)
+    found = []
+    for run in (step, compiled, compiled):
+        x.grad = layer.weight.grad = layer.bias.grad = None
+        found.append([run(x).item(), *x.grad.flatten().tolist(), *layer.weight.grad[0].tolist()])
+    assert found[1] == pytest.approx(found[0])
+    assert found[2] == pytest.approx(found[0])
+    assert compiled.program_count == 1
+    assert not dead_tensors()

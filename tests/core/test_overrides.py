@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pytest
 
@@ -134,3 +134,28 @@ def test_a_named_tuple_that_overrides_functions_is_one_argument():
     found = flambeau.nn.functional.conv1d(flambeau.ones(1, 1, 4), scaled)
     assert found.tolist() == [[[6.0, 6.0]]]
     assert flambeau.add(scaled, flambeau.ones(1)).tolist() == [[[3.0, 3.0, 3.0]]]
+
+
+class _Asked(flambeau.Tensor):
+    """Notes the functions that it is asked about, and gives plain results."""
+
+    asked: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.asked.append(func.__name__)
+        return flambeau.Tensor.__torch_function__(func, (flambeau.Tensor,), args, kwargs)
+
+
+def test_detach_gives_a_plain_tensor_to_an_override():
+    x = flambeau.ones(2).as_subclass(_Asked)
+    assert type(x.detach()) is flambeau.Tensor
+    with DisableTorchFunctionSubclass():
+        assert type(x.detach()) is flambeau.Tensor
+
+
+def test_making_a_leaf_of_a_subclass_asks_it_nothing():
+    _Asked.asked.clear()
+    x = flambeau.Tensor._make_subclass(_Asked, flambeau.ones(2), True)
+    assert x.requires_grad
+    assert _Asked.asked == []

@@ -63,7 +63,7 @@ class History:
         if modes.trace is not None:
             # Before the reads below, which are not the user's.
             modes.trace.set_flag(self)
-        if value and not (self.is_floating_point() or self.is_complex()):
+        if value and not (self.dtype.is_floating_point or self.dtype.is_complex):
             raise RuntimeError(
                 "only tensors of floating point and complex dtype can require gradients, "
                 f"this one is {self.dtype}"

@@ -222,7 +222,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"data must be set to a Tensor, got {type(other).__name__}")
-        if self._requires_grad and not (other.is_floating_point() or other.is_complex()):
+        if self._requires_grad and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError(
                 f"data set to a {other.dtype} tensor, but this tensor requires grad: "
                 "only floating point and complex tensors can"
@@ -242,7 +242,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     def detach(self) -> Any:
         """The same elements as a tensor that is not part of the tape."""
-        return self._constant(type(self))
+        return self._constant(Tensor if modes.overrides_disabled else type(self))
 
     def detach_(self) -> Any:
         """Take this tensor itself off the tape."""

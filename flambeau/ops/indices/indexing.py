@@ -309,6 +309,9 @@ def _spread_kernel(dim: int, accumulate: bool) -> Kernel:
     """Writes the n-th of several values to the n-th element under a traced mask."""
 
     def index_put(array: Any, value: Any, mask: Any) -> Any:
+        if value.shape[dim] == 0:
+            # The mask picks nothing: the program was told so.
+            return array
         number = jnp.cumsum(mask.reshape(-1)).reshape(mask.shape) - 1
         own = jnp.take(value, jnp.clip(number, 0), axis=dim, mode="clip")
         mask = mask.reshape(mask.shape + (1,) * (array.ndim - dim - mask.ndim))

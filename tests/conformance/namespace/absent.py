@@ -319,7 +319,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "cuda": CUDA,
     "cuda.graphs": {STREAMS: "graph_pool_handle", LEAK: "Tensor"},
     "cuda.streams": {STREAMS: "ExternalStream"},
-    "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
     "functional": {
         LEAK: """

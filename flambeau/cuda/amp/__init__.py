@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module as _import_module
 from typing import Any
 
 from flambeau import amp
+from flambeau._absent import absent as _absent
 from flambeau.core.support.dtype import dtype, float16
 from flambeau.core.support.warning import warn
+from flambeau.cuda.devices import is_available
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+__all__ = [
+    "GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("autocast_mode", "common", "grad_scaler"):
+        return _import_module(f"flambeau.cuda.amp.{name}")
+    raise _absent(__name__, name)
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether there is no GPU."""
+    return not is_available()
 
 
 def _warn(name: str, instead: str) -> None:
