@@ -95,6 +95,10 @@ NO_MASKED_TENSORS = Refusal(
     "{function}(): there are no masked tensors; keep the mask as a tensor of its own, for "
     "flambeau.where, masked_fill and masked_select"
 )
+ONE_BATCH = Refusal(
+    "a dimension of a batch is neither added to a tensor nor removed: call the function through "
+    "flambeau.func.vmap"
+)
 
 #: By module: names and answers. Names are separated by semicolons; those of modules that exist
 #: under the name torch only begin with an underscore.
@@ -383,6 +387,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "_jit_set_nvfuser_enabled(enabled); _jit_set_profiling_executor(enabled);"
         "_jit_set_profiling_mode(enabled); _jit_set_texpr_fuser_enabled(enabled)": False,
         "_get_privateuse1_backend_name()": "privateuseone",
+        "_is_alias_of(first, second)": Call(
+            lambda module, given: given["first"]._cell is given["second"]._cell
+        ),
+        "_is_torch_function_mode_enabled()": Call(
+            lambda module, given: bool(import_module("flambeau.core.support.modes").modes.functions)
+        ),
         "_get_tracing_state(); _jit_override_can_fuse_on_cpu(enabled);"
         "_jit_override_can_fuse_on_gpu(enabled); _log_api_usage_once(*args)": None,
     },
@@ -394,10 +404,17 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "get_unwrapped(tensor)": FIRST,
         "maybe_get_bdim(tensor); maybe_get_level(tensor)": -1,
         "_add_batch_dim(*args); _remove_batch_dim(*args); _vmap_increment_nesting(*args);"
-        "_vmap_decrement_nesting(*args)": Refusal(
-            "a dimension of a batch is neither added to a tensor nor removed: call the function "
-            "through flambeau.func.vmap"
+        "_vmap_decrement_nesting(*args)": ONE_BATCH,
+    },
+    "_functorch": {},
+    "_functorch.vmap": {
+        "from _C._functorch": "_add_batch_dim _remove_batch_dim",
+        "from core.values.tensor": "Tensor",
+        "from utils._pytree": "_broadcast_to_and_flatten tree_flatten tree_unflatten",
+        "_get_name(func)": Call(
+            lambda module, given: getattr(given["func"], "__name__", repr(given["func"]))
         ),
+        "_maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim)": ONE_BATCH,
     },
     "_custom_ops": {"from library": "get_ctx impl_abstract infer_schema"},
     "_jit_internal": {

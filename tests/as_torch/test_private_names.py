@@ -6,7 +6,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private._C import _functorch
+from flambeau.as_torch.private import _C, _functorch, _utils
 from flambeau.as_torch.private._dynamo.utils import warn_once
 from flambeau.as_torch.private._higher_order_ops import out_dtype
 from flambeau.cuda import nvtx
@@ -103,8 +103,29 @@ def test_loaders_and_operators():
 
 
 def test_names_that_do_nothing_say_so_when_called():
-    assert not _functorch.is_batchedtensor(flambeau.ones(1))
+    assert not _C._functorch.is_batchedtensor(flambeau.ones(1))
     with pytest.raises(NotImplementedError, match=r"func\.vmap"):
-        _functorch._add_batch_dim(flambeau.ones(1), 0, 1)
+        _C._functorch._add_batch_dim(flambeau.ones(1), 0, 1)
+    with pytest.raises(NotImplementedError, match=r"func\.vmap"):
+        _functorch.vmap._maybe_remove_batch_dim("f", flambeau.ones(1), 1, 1, 0)
+    assert _functorch.vmap._get_name(len) == "len"
     with pytest.raises(NotImplementedError, match="__torch_function__"):
         _python_dispatch.return_and_correct_aliasing(None, (), {}, None)
+
+
+def test_views_and_open_modes_are_told():
+    x = flambeau.ones(2)
+    assert _C._is_alias_of(x, x[:1])
+    assert not _C._is_alias_of(x, flambeau.ones(2))
+    assert not _C._is_torch_function_mode_enabled()
+    with flambeau.overrides.BaseTorchFunctionMode():
+        assert _C._is_torch_function_mode_enabled()
+
+
+def test_the_module_of_a_device_is_found_by_its_name():
+    assert _utils._get_device_module("cpu") is flambeau.cpu
+
+
+def test_formulas_of_divergences_are_found_by_their_classes():
+    normal = flambeau.distributions.Normal
+    assert (normal, normal) in flambeau.distributions.kl._KL_REGISTRY
