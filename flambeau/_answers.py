@@ -95,10 +95,8 @@ NO_MASKED_TENSORS = Refusal(
     "{function}(): there are no masked tensors; keep the mask as a tensor of its own, for "
     "flambeau.where, masked_fill and masked_select"
 )
-ONE_BATCH = Refusal(
-    "a dimension of a batch is neither added to a tensor nor removed: call the function through "
-    "flambeau.func.vmap"
-)
+_ADDED = Call("func.batched_containers._add_batch_dim")
+_REMOVED = Call("func.batched_containers._remove_batch_dim")
 
 #: By module: names and answers. Names are separated by semicolons; those of modules that exist
 #: under the name torch only begin with an underscore.
@@ -396,6 +394,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "_get_tracing_state(); _jit_override_can_fuse_on_cpu(enabled);"
         "_jit_override_can_fuse_on_gpu(enabled); _log_api_usage_once(*args)": None,
     },
+    "_C._distributed_rpc": {"class PyRRef": object},
     "_C._functorch": {
         "is_batchedtensor(tensor); is_gradtrackingtensor(tensor)": False,
         "is_functorch_wrapped_tensor(tensor)": Call(
@@ -403,8 +402,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ),
         "get_unwrapped(tensor)": FIRST,
         "maybe_get_bdim(tensor); maybe_get_level(tensor)": -1,
-        "_add_batch_dim(*args); _remove_batch_dim(*args); _vmap_increment_nesting(*args);"
-        "_vmap_decrement_nesting(*args)": ONE_BATCH,
+        "_add_batch_dim(tensor, in_dim, vmap_level)": _ADDED,
+        "_remove_batch_dim(tensor, vmap_level, batch_size, out_dim)": _REMOVED,
+        "_vmap_increment_nesting(*args); _vmap_decrement_nesting(*args)": Refusal(
+            "{function}(): call the function through flambeau.func.vmap"
+        ),
     },
     "_functorch": {},
     "_functorch.vmap": {
@@ -414,7 +416,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "_get_name(func)": Call(
             lambda module, given: getattr(given["func"], "__name__", repr(given["func"]))
         ),
-        "_maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim)": ONE_BATCH,
+        "_maybe_remove_batch_dim(name, tensor, vmap_level, batch_size, out_dim)": _REMOVED,
     },
     "_custom_ops": {"from library": "get_ctx impl_abstract infer_schema"},
     "_jit_internal": {

@@ -15,7 +15,7 @@ MODULES = """
 #: Rarely used names, by the module of `flambeau` that defines them. A leading dot marks a method of
 #: Tensor; a name that is both a function and a method is listed twice.
 HOMES = {
-    "_storage_methods": ".const_data_ptr .set_ .storage .storage_type .untyped_storage",
+    "_storage_methods": ".const_data_ptr .is_set_to .set_ .storage .storage_type .untyped_storage",
     "amp.autocast_mode": """
         autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled
         set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
