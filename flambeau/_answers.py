@@ -275,7 +275,25 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "class ChildFailedError": Exception,
         "record(fn, error_handler=None)": FIRST,
     },
+    "distributed.fsdp.fully_sharded_data_parallel": {
+        "from distributed.fsdp.api": (
+            "FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig "
+            "LocalStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig "
+            "ShardedStateDictConfig StateDictConfig StateDictSettings StateDictType"
+        )
+    },
+    "distributed.optim": {
+        "class ZeroRedundancyOptimizer": Refusal(
+            "{function} is not needed: flambeau.distributed.fsdp.fully_shard(module) shards the "
+            "state of any optimizer, as it does the parameters"
+        )
+    },
     "distributed.rpc": {"is_available()": False},
+    # A plain tensor beside one on a mesh is the same on all devices in any case.
+    "distributed.tensor.experimental": {"implicit_replication()": BLOCK},
+    "distributed._tensor.experimental": {
+        "from distributed.tensor.experimental": "implicit_replication"
+    },
     "distributed._composable": {},
     "distributed._composable.fsdp": {
         "from distributed.fsdp": (
@@ -346,6 +364,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "class ScriptWarning": Warning,
         "class TracingCheckError": Exception,
         "class strict_fusion": {"__enter__(); __exit__(*exception)": None},
+        "_get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False,"
+        " return_inputs=False, _return_inputs_states=False)": Refusal(
+            "there are no graphs of TorchScript: flambeau.fx.symbolic_trace gives one of a module, "
+            "and flambeau.utils.flop_counter and flambeau.profiler.summary count its operators"
+        ),
         "fuser(name); optimized_execution(should_optimize)": BLOCK,
         "_strategy": [("STATIC", 2), ("DYNAMIC", 10)],
         "set_fusion_strategy(strategy)": Call(
@@ -431,6 +454,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             'with flambeau.device("meta"): makes tensors that have a shape and a dtype only'
         ),
         "is_fake(x)": False,
+        "_is_tensor_constructor(func)": False,
     },
     # Smaller modules
     "fx.experimental": {},

@@ -222,7 +222,8 @@ ADVICE = {
     "one process may own several devices, and XLA communicates between them: place a model by "
     "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
         cuda.comm cuda.nccl distributed.nn.reduce distributed.nn.broadcast
-        distributed.optim distributed.pipelining distributed.rpc.init_rpc
+        distributed.optim.DistributedOptimizer distributed.optim.PostLocalSGDOptimizer
+        distributed.pipelining distributed.rpc.init_rpc
         distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """

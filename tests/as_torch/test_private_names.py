@@ -11,6 +11,8 @@ from flambeau.as_torch.private._dynamo.utils import warn_once
 from flambeau.as_torch.private._higher_order_ops import out_dtype
 from flambeau.cuda import nvtx
 from flambeau.distributed import fsdp
+from flambeau.distributed._tensor.experimental import implicit_replication
+from flambeau.distributed.optim import ZeroRedundancyOptimizer
 from flambeau.utils import _contextlib, _foreach_utils, _python_dispatch, checkpoint
 from flambeau.utils.data._utils import pin_memory, worker
 
@@ -129,3 +131,26 @@ def test_the_module_of_a_device_is_found_by_its_name():
 def test_formulas_of_divergences_are_found_by_their_classes():
     normal = flambeau.distributions.Normal
     assert (normal, normal) in flambeau.distributions.kl._KL_REGISTRY
+
+
+def test_a_plain_tensor_beside_one_on_a_mesh_needs_no_leave():
+    with implicit_replication():
+        assert flambeau.ones(1).item() == 1
+
+
+def test_settings_of_state_dicts_can_be_made():
+    settings = fsdp.fully_sharded_data_parallel.StateDictSettings(
+        fsdp.StateDictType.FULL_STATE_DICT,
+        fsdp.FullStateDictConfig(rank0_only=True),
+        fsdp.FullOptimStateDictConfig(),
+    )
+    assert settings.optim_state_dict_config.offload_to_cpu
+    assert not settings.state_dict_config.offload_to_cpu
+
+
+def test_what_is_absent_says_so_when_called():
+    layer = nn.Linear(1, 1)
+    with pytest.raises(NotImplementedError, match="fully_shard"):
+        ZeroRedundancyOptimizer(layer.parameters())
+    with pytest.raises(NotImplementedError, match="symbolic_trace"):
+        flambeau.jit._get_trace_graph(layer, (flambeau.ones(1),))
