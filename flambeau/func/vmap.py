@@ -133,7 +133,7 @@ class _Batch:
         rows = []
         for i in range(self.size):
             parts = [self.leaves[place].select(self.dims[place], i) for place in self.mapped]
-            rows.append(self.call(parts, Level(tensor(i))))
+            rows.append(self.call(parts, Level(tensor(i) if self.containers else None)))
         return self._joined(rows, stack)
 
     def by_chunks(self, chunk_size: int, randomness: str) -> Any:
