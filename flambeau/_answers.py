@@ -95,6 +95,8 @@ NO_MASKED_TENSORS = Refusal(
     "{function}(): there are no masked tensors; keep the mask as a tensor of its own, for "
     "flambeau.where, masked_fill and masked_select"
 )
+_ADDED = Call("func.batched_containers._add_batch_dim")
+_REMOVED = Call("func.batched_containers._remove_batch_dim")
 
 #: By module: names and answers. Names are separated by semicolons; those of modules that exist
 #: under the name torch only begin with an underscore.
@@ -276,7 +278,25 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "class ChildFailedError": Exception,
         "record(fn, error_handler=None)": FIRST,
     },
+    "distributed.fsdp.fully_sharded_data_parallel": {
+        "from distributed.fsdp.api": (
+            "FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig "
+            "LocalStateDictConfig OptimStateDictConfig ShardedOptimStateDictConfig "
+            "ShardedStateDictConfig StateDictConfig StateDictSettings StateDictType"
+        )
+    },
+    "distributed.optim": {
+        "class ZeroRedundancyOptimizer": Refusal(
+            "{function} is not needed: flambeau.distributed.fsdp.fully_shard(module) shards the "
+            "state of any optimizer, as it does the parameters"
+        )
+    },
     "distributed.rpc": {"is_available()": False},
+    # A plain tensor beside one on a mesh is the same on all devices in any case.
+    "distributed.tensor.experimental": {"implicit_replication()": BLOCK},
+    "distributed._tensor.experimental": {
+        "from distributed.tensor.experimental": "implicit_replication"
+    },
     "distributed._composable": {},
     "distributed._composable.fsdp": {
         "from distributed.fsdp": (
@@ -347,6 +367,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "class ScriptWarning": Warning,
         "class TracingCheckError": Exception,
         "class strict_fusion": {"__enter__(); __exit__(*exception)": None},
+        "_get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False,"
+        " return_inputs=False, _return_inputs_states=False)": Refusal(
+            "there are no graphs of TorchScript: flambeau.fx.symbolic_trace gives one of a module, "
+            "and flambeau.utils.flop_counter and flambeau.profiler.summary count its operators"
+        ),
         "fuser(name); optimized_execution(should_optimize)": BLOCK,
         "_strategy": [("STATIC", 2), ("DYNAMIC", 10)],
         "set_fusion_strategy(strategy)": Call(
@@ -386,9 +411,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "_jit_set_nvfuser_enabled(enabled); _jit_set_profiling_executor(enabled);"
         "_jit_set_profiling_mode(enabled); _jit_set_texpr_fuser_enabled(enabled)": False,
         "_get_privateuse1_backend_name()": "privateuseone",
+        "_is_alias_of(first, second)": Call(
+            lambda module, given: given["first"]._cell is given["second"]._cell
+        ),
+        "_is_torch_function_mode_enabled()": Call(
+            lambda module, given: bool(import_module("flambeau.core.support.modes").modes.functions)
+        ),
         "_get_tracing_state(); _jit_override_can_fuse_on_cpu(enabled);"
         "_jit_override_can_fuse_on_gpu(enabled); _log_api_usage_once(*args)": None,
     },
+    "_C._distributed_rpc": {"class PyRRef": object},
     "_C._functorch": {
         "is_batchedtensor(tensor); is_gradtrackingtensor(tensor)": False,
         "is_functorch_wrapped_tensor(tensor)": Call(
@@ -396,11 +428,21 @@ ANSWERS: dict[str, dict[str, Any]] = {
         ),
         "get_unwrapped(tensor)": FIRST,
         "maybe_get_bdim(tensor); maybe_get_level(tensor)": -1,
-        "_add_batch_dim(*args); _remove_batch_dim(*args); _vmap_increment_nesting(*args);"
-        "_vmap_decrement_nesting(*args)": Refusal(
-            "a dimension of a batch is neither added to a tensor nor removed: call the function "
-            "through flambeau.func.vmap"
+        "_add_batch_dim(tensor, in_dim, vmap_level)": _ADDED,
+        "_remove_batch_dim(tensor, vmap_level, batch_size, out_dim)": _REMOVED,
+        "_vmap_increment_nesting(*args); _vmap_decrement_nesting(*args)": Refusal(
+            "{function}(): call the function through flambeau.func.vmap"
         ),
+    },
+    "_functorch": {},
+    "_functorch.vmap": {
+        "from _C._functorch": "_add_batch_dim _remove_batch_dim",
+        "from core.values.tensor": "Tensor",
+        "from utils._pytree": "_broadcast_to_and_flatten tree_flatten tree_unflatten",
+        "_get_name(func)": Call(
+            lambda module, given: getattr(given["func"], "__name__", repr(given["func"]))
+        ),
+        "_maybe_remove_batch_dim(name, tensor, vmap_level, batch_size, out_dim)": _REMOVED,
     },
     "_custom_ops": {"from library": "get_ctx impl_abstract infer_schema"},
     "_jit_internal": {
@@ -415,6 +457,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             'with flambeau.device("meta"): makes tensors that have a shape and a dtype only'
         ),
         "is_fake(x)": False,
+        "_is_tensor_constructor(func)": False,
     },
     # Smaller modules
     "fx.experimental": {},

@@ -15,7 +15,7 @@ MODULES = """
 #: Rarely used names, by the module of `flambeau` that defines them. A leading dot marks a method of
 #: Tensor; a name that is both a function and a method is listed twice.
 HOMES = {
-    "_storage_methods": ".const_data_ptr .set_ .storage .storage_type .untyped_storage",
+    "_storage_methods": ".const_data_ptr .is_set_to .set_ .storage .storage_type .untyped_storage",
     "amp.autocast_mode": """
         autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled
         set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
@@ -222,7 +222,8 @@ ADVICE = {
     "one process may own several devices, and XLA communicates between them: place a model by "
     "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
         cuda.comm cuda.nccl distributed.nn.reduce distributed.nn.broadcast
-        distributed.optim distributed.pipelining distributed.rpc.init_rpc
+        distributed.optim.DistributedOptimizer distributed.optim.PostLocalSGDOptimizer
+        distributed.pipelining distributed.rpc.init_rpc
         distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """

@@ -77,7 +77,24 @@ def _const_data_ptr(self: Tensor) -> int:
     return self.data_ptr()
 
 
-for _method in (_const_data_ptr, _set_, _storage, _storage_type, _untyped_storage):
+def _is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether this tensor and another are the same view of the same elements.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, 3)
+    >>> x.is_set_to(x.detach()), x.is_set_to(x[:1])
+    (True, False)
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"is_set_to() takes a Tensor, got {type(tensor).__name__}")
+    return self._cell is tensor._cell and _window(self) == _window(tensor)
+
+
+def _window(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride()
+
+
+for _method in (_const_data_ptr, _is_set_to, _set_, _storage, _storage_type, _untyped_storage):
     _method.__name__ = _method.__name__[1:]
     _method.__qualname__ = f"Tensor.{_method.__name__}"
     setattr(Tensor, _method.__name__, _method)

@@ -56,6 +56,16 @@ def test_views_of_all_elements_are_at_one_address():
         flambeau.func.vmap(lambda x: x + x.data_ptr())(x)
 
 
+def test_a_tensor_is_set_to_what_has_its_elements_and_shape():
+    x = flambeau.arange(6.0).reshape(2, 3)
+    assert x.is_set_to(x.data)
+    assert x[1].is_set_to(x[1:].squeeze(0))
+    for other in (x.t(), x[1:], x.clone(), x.view(flambeau.int32)):
+        assert not x.is_set_to(other)
+    with pytest.raises(TypeError, match="takes a Tensor"):
+        x.is_set_to(2.0)
+
+
 def test_bytes_are_read_and_written():
     x = flambeau.ones(2)
     storage = x.untyped_storage()

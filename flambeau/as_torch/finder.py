@@ -22,7 +22,7 @@ _HOMES = {
 
 # Private modules of PyTorch that packages import; flambeau has them under the name torch only.
 _PRIVATE = {
-    "_C", "_custom_ops", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal",
+    "_C", "_custom_ops", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_jit_internal",
     "_prims_common", "_subclasses", "_tensor", "_tensor_str", "_utils",
 }  # fmt: skip
 

@@ -25,7 +25,8 @@ from flambeau.ops.neural.activation import softplus
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_formulas: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
+# Under the name by which packages ask for it.
+_KL_REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
@@ -40,7 +41,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind!r:.80}")
 
     def register(formula: Any) -> Any:
-        _formulas[type_p, type_q] = formula
+        _KL_REGISTRY[type_p, type_q] = formula
         return formula
 
     return register
@@ -65,21 +66,21 @@ def _formula_for(type_p: type, type_q: type) -> Any:
     """The formula of the most specific pair of classes."""
     matches = [
         (type_p.__mro__.index(p), type_q.__mro__.index(q), (p, q))
-        for p, q in _formulas
+        for p, q in _KL_REGISTRY
         if issubclass(type_p, p) and issubclass(type_q, q)
     ]
     if not matches:
         return None
     nearest = min(matches, key=lambda match: match[:2])[2]
     by_second = min(matches, key=lambda match: match[1::-1])[2]
-    if _formulas[nearest] is not _formulas[by_second]:
+    if _KL_REGISTRY[nearest] is not _KL_REGISTRY[by_second]:
         one, other = (f"{p.__name__}, {q.__name__}" for p, q in (nearest, by_second))
         warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}): the formulas for "
             f"({one}) and ({other}) match; the first is taken. Please register_kl the pair itself",
             RuntimeWarning,
         )
-    return _formulas[nearest]
+    return _KL_REGISTRY[nearest]
 
 
 # Numbers

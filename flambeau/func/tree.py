@@ -18,10 +18,21 @@ LEAF = trees.LEAF
 _DICTIONARIES = (dict, OrderedDict, defaultdict)
 
 
-def flatten(value: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a nested value, in order, and its structure."""
+def flatten(
+    value: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[Any], Structure]:
+    """The leaves of a nested value, in order, and its structure.
+
+    Containers for which ``is_leaf`` is true are leaves too.
+    """
     leaves: list[Any] = []
-    return leaves, trees.flatten(value, leaves, _take_apart)
+    if is_leaf is None:
+        return leaves, trees.flatten(value, leaves, _take_apart)
+
+    def take_apart(value: Any) -> tuple[Kind, Iterable[Any]] | None:
+        return None if is_leaf(value) else _take_apart(value)
+
+    return leaves, trees.flatten(value, leaves, take_apart)
 
 
 def _take_apart(value: Any) -> tuple[Kind, Iterable[Any]] | None:

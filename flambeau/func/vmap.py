@@ -13,7 +13,9 @@ from flambeau.core.operators.writing import put
 from flambeau.core.tape.transform import Capture, lifted
 from flambeau.core.values.tensor import Tensor
 from flambeau.func import recorded
+from flambeau.func.batched_containers import Level, is_container
 from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
+from flambeau.ops.factories.from_data import tensor
 from flambeau.ops.shapes.shape import cat, stack
 from flambeau.random.drawing import Descent, Drawing
 
@@ -80,7 +82,7 @@ class _Batch:
     """One call of a mapped function.
 
     Attributes:
-        leaves: The leaves of the arguments.
+        leaves: The leaves of the arguments, among them containers with a batch size.
         dims: The batch dimension of each leaf; ``None`` for a leaf without one.
         size: The number of examples.
         drawn: The random numbers that the examples share, once drawn.
@@ -97,18 +99,23 @@ class _Batch:
         self.func = func
         self.kwargs = kwargs
         self.out_dims = out_dims
-        leaves, self.structure = flatten(args)
+        leaves, self.structure = flatten(args, is_container)
         self.leaves = [as_tensor(each) for each in leaves]
         self.dims = _batch_dims(in_dims, self.leaves, self.structure)
         self.size = _batch_size(self.leaves, self.dims)
-        self.mapped = [i for i, dim in enumerate(self.dims) if dim is not None]
+        self.containers = [i for i, leaf in enumerate(self.leaves) if is_container(leaf)]
+        self.mapped = [
+            i for i, dim in enumerate(self.dims) if dim is not None and i not in self.containers
+        ]
         self.drawn: list[Any] | None = None
 
-    def call(self, parts: Sequence[Tensor]) -> Any:
+    def call(self, parts: Sequence[Tensor], level: Level) -> Any:
         """``func`` applied to these values in place of the mapped leaves."""
         leaves = list(self.leaves)
         for place, part in zip(self.mapped, parts, strict=True):
             leaves[place] = part
+        for place in self.containers:
+            leaves[place] = level.example(leaves[place], self.dims[place])
         return self.func(*unflatten(self.structure, leaves), **self.kwargs)
 
     def at_once(self, randomness: str) -> Any:
@@ -119,14 +126,14 @@ class _Batch:
         self.drawn = run.drawn
         for place, value in zip(run.written, results[len(run.out_dims) :], strict=True):
             put(sources[place], value, "vmap")
-        return unflatten(run.structure, results[: len(run.out_dims)])
+        return unflatten(run.structure, run.outputs(results))
 
     def by_rows(self) -> Any:
         """The results of one example after another."""
         rows = []
         for i in range(self.size):
             parts = [self.leaves[place].select(self.dims[place], i) for place in self.mapped]
-            rows.append(self.call(parts))
+            rows.append(self.call(parts, Level(tensor(i) if self.containers else None)))
         return self._joined(rows, stack)
 
     def by_chunks(self, chunk_size: int, randomness: str) -> Any:
@@ -137,7 +144,7 @@ class _Batch:
             part.__dict__.update(self.__dict__)
             part.size = min(chunk_size, self.size - start)
             part.leaves = [
-                each if dim is None else each.narrow(dim, start, part.size)
+                each if dim is None else _narrowed(each, dim, start, part.size)
                 for each, dim in zip(self.leaves, self.dims, strict=True)
             ]
             chunks.append(part.at_once(randomness))
@@ -147,8 +154,8 @@ class _Batch:
     def _joined(self, results: list[Any], join: Callable[..., Tensor]) -> Any:
         if not results:
             raise ValueError("vmap(): a batch of no examples cannot be run one by one")
-        _, structure = flatten(results[0])
-        columns = list(zip(*(flatten(each)[0] for each in results), strict=True))
+        _, structure = flatten(results[0], is_container)
+        columns = list(zip(*(flatten(each, is_container)[0] for each in results), strict=True))
         dims = _output_dims(self.out_dims, columns and [c[0] for c in columns], structure)
         joined = [
             column[0] if dim is None else join(column, dim)
@@ -162,7 +169,8 @@ class _Mapped:
 
     Attributes:
         structure: The structure of the result.
-        out_dims: The batch dimension of each output.
+        returned: The leaves of the result, each with its batch dimension.
+        out_dims: The batch dimension of each output, a leaf or a tensor of a container.
         written: Which mapped arguments it wrote in place; their new values follow the outputs.
         drawn: The random numbers that it drew.
     """
@@ -171,6 +179,7 @@ class _Mapped:
         self.batch = batch
         self.randomness = randomness
         self.structure: Any = None
+        self.returned: list[tuple[Any, Any]] = []
         self.out_dims: list[Any] = []
         self.written: list[int] = []
         self.drawn: list[Any] = []
@@ -181,9 +190,12 @@ class _Mapped:
         self.drawn = capture.drawn
         in_axes: tuple[Any, ...] = tuple([batch.dims[place] for place in batch.mapped])
         example = functools.partial(self._example, capture, Descent())
-        results = jax.vmap(example, in_axes=in_axes, out_axes=0)(*arrays)
+        given, axes = arrays, in_axes
+        if batch.containers:
+            given, axes = (jnp.arange(batch.size), *arrays), (0, *in_axes)
+        results = jax.vmap(example, in_axes=axes, out_axes=0)(*given)
         if None in self.out_dims:
-            results = self._with_unmapped(arrays, in_axes, capture)
+            results = self._with_unmapped(given, axes, capture)
         dims = [*self.out_dims, *(in_axes[place] for place in self.written)]
         return tuple(
             [
@@ -192,13 +204,30 @@ class _Mapped:
             ]
         )
 
+    def outputs(self, results: Sequence[Tensor]) -> list[Any]:
+        """The leaves of the result for the whole batch."""
+        remaining = iter(results)
+        level = Level(results=remaining)
+        return [
+            level.batch(leaf, dim, self.batch.size) if is_container(leaf) else next(remaining)
+            for leaf, dim in self.returned
+        ]
+
     def _example(self, capture: Capture, descent: Descent, *arrays: Any) -> tuple[Any, ...]:
         with capture, descent, Drawing(randomness=self.randomness):
             parts = [Tensor._wrap(each) for each in arrays]
-            outputs, self.structure = flatten(self.batch.call(parts))
-            outputs = [as_tensor(each) for each in outputs]
-            self.out_dims = _output_dims(self.batch.out_dims, outputs, self.structure)
-            results = [each._read() for each in lifted(outputs)]
+            level = Level(parts.pop(0) if self.batch.containers else None)
+            leaves, self.structure = flatten(self.batch.call(parts, level), is_container)
+            leaves = [as_tensor(each) for each in leaves]
+            dims = _output_dims(self.batch.out_dims, leaves, self.structure)
+            self.returned = [*zip(leaves, dims, strict=True)]
+            for leaf, dim in self.returned:
+                if is_container(leaf):
+                    level.batch(leaf, dim, self.batch.size)
+                else:
+                    level.outputs.append((leaf, dim))
+            self.out_dims = [dim for _, dim in level.outputs]
+            results = [each._read() for each in lifted([each for each, _ in level.outputs])]
         self.written = [place for place, part in enumerate(parts) if part._cell.version]
         return (*results, *(parts[place]._read() for place in self.written))
 
@@ -238,7 +267,7 @@ def _checked_dim(dim: Any, leaf: Any) -> int | None:
         return None
     if not isinstance(dim, int):
         raise ValueError(f"vmap(): in_dims must hold ints and None, got {dim!r}")
-    if not isinstance(leaf, Tensor):
+    if not (isinstance(leaf, Tensor) or is_container(leaf)):
         raise ValueError(
             f"vmap(): in_dims has {dim} for an argument of type {type(leaf).__name__}; only "
             "Tensors can be mapped over, use None for it"
@@ -270,12 +299,20 @@ def _output_dims(out_dims: Any, outputs: Sequence[Any], structure: Structure) ->
         raise ValueError(
             f"vmap(): out_dims {out_dims!r} does not have the structure of the outputs, {structure}"
         )
-    for each in outputs:
-        if not isinstance(each, Tensor):
+    for each, dim in zip(outputs, dims, strict=True):
+        if is_container(each) and dim is None:
+            raise ValueError(
+                f"vmap(): out_dims is None for a {type(each).__name__}, which needs a dimension"
+            )
+        if not (isinstance(each, Tensor) or is_container(each)):
             raise ValueError(
                 f"vmap() needs a function that returns Tensors only, got {type(each).__name__}"
             )
     return dims
+
+
+def _narrowed(leaf: Any, dim: int, start: int, length: int) -> Any:
+    return leaf[(slice(None),) * dim + (slice(start, start + length),)]
 
 
 def _wrapped_dim(dim: int, ndim: int) -> int:

@@ -231,12 +231,13 @@ def test_functorch_is_there_too():
         code="""
         import torch
         from functorch import combine_state_for_ensemble, grad, make_functional, vmap
-        from functorch import make_functional_with_buffers
+        from functorch import FunctionalModule, make_functional_with_buffers
 
         layer = torch.nn.Linear(2, 1)
         function, parameters = make_functional(layer)
         x = torch.ones(3, 2)
         assert torch.equal(function(parameters, x), layer(x))
+        assert isinstance(function, FunctionalModule) and not [*function.parameters()]
         found = vmap(grad(lambda p, x: function(p, x).sum()), (None, 0))(parameters, x)
         print([tuple(each.shape) for each in found])
         network = torch.nn.Sequential(layer, torch.nn.BatchNorm1d(1)).eval()

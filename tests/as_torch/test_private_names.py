@@ -6,11 +6,13 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private._C import _functorch
+from flambeau.as_torch.private import _C, _functorch, _utils
 from flambeau.as_torch.private._dynamo.utils import warn_once
 from flambeau.as_torch.private._higher_order_ops import out_dtype
 from flambeau.cuda import nvtx
 from flambeau.distributed import fsdp
+from flambeau.distributed._tensor.experimental import implicit_replication
+from flambeau.distributed.optim import ZeroRedundancyOptimizer
 from flambeau.utils import _contextlib, _foreach_utils, _python_dispatch, checkpoint
 from flambeau.utils.data._utils import pin_memory, worker
 
@@ -107,8 +109,52 @@ def test_loaders_and_operators():
 
 
 def test_names_that_do_nothing_say_so_when_called():
-    assert not _functorch.is_batchedtensor(flambeau.ones(1))
+    assert not _C._functorch.is_batchedtensor(flambeau.ones(1))
     with pytest.raises(NotImplementedError, match=r"func\.vmap"):
-        _functorch._add_batch_dim(flambeau.ones(1), 0, 1)
+        _C._functorch._add_batch_dim(flambeau.ones(1), 0, 1)
+    with pytest.raises(NotImplementedError, match=r"func\.vmap"):
+        _functorch.vmap._maybe_remove_batch_dim("f", flambeau.ones(1), 1, 1, 0)
+    assert _functorch.vmap._get_name(len) == "len"
     with pytest.raises(NotImplementedError, match="__torch_function__"):
         _python_dispatch.return_and_correct_aliasing(None, (), {}, None)
+
+
+def test_views_and_open_modes_are_told():
+    x = flambeau.ones(2)
+    assert _C._is_alias_of(x, x[:1])
+    assert not _C._is_alias_of(x, flambeau.ones(2))
+    assert not _C._is_torch_function_mode_enabled()
+    with flambeau.overrides.BaseTorchFunctionMode():
+        assert _C._is_torch_function_mode_enabled()
+
+
+def test_the_module_of_a_device_is_found_by_its_name():
+    assert _utils._get_device_module("cpu") is flambeau.cpu
+
+
+def test_formulas_of_divergences_are_found_by_their_classes():
+    normal = flambeau.distributions.Normal
+    assert (normal, normal) in flambeau.distributions.kl._KL_REGISTRY
+
+
+def test_a_plain_tensor_beside_one_on_a_mesh_needs_no_leave():
+    with implicit_replication():
+        assert flambeau.ones(1).item() == 1
+
+
+def test_settings_of_state_dicts_can_be_made():
+    settings = fsdp.fully_sharded_data_parallel.StateDictSettings(
+        fsdp.StateDictType.FULL_STATE_DICT,
+        fsdp.FullStateDictConfig(rank0_only=True),
+        fsdp.FullOptimStateDictConfig(),
+    )
+    assert settings.optim_state_dict_config.offload_to_cpu
+    assert not settings.state_dict_config.offload_to_cpu
+
+
+def test_what_is_absent_says_so_when_called():
+    layer = nn.Linear(1, 1)
+    with pytest.raises(NotImplementedError, match="fully_shard"):
+        ZeroRedundancyOptimizer(layer.parameters())
+    with pytest.raises(NotImplementedError, match="symbolic_trace"):
+        flambeau.jit._get_trace_graph(layer, (flambeau.ones(1),))

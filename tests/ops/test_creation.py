@@ -263,3 +263,30 @@ def test_numbers_that_an_integer_cannot_hold_are_refused(dtype, value, expected)
     with pytest.raises(RuntimeError, match="without overflow"):
         target.fill_(value)
     assert target.item() == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "expected"),
+    [
+        (flambeau.float64, 0.1, 0.1), (flambeau.float32, True, 1.0), (flambeau.int64, 2.7, 2),
+        (flambeau.uint8, 300, 44), (flambeau.bool, -1, True), (flambeau.complex64, 2j, 2j),
+        (flambeau.float32, np.int64(3), 3.0),
+    ],
+)  # fmt: skip
+def test_a_number_is_copied_into_all_elements(dtype, number, expected):
+    x = flambeau.zeros(2, dtype=dtype)
+    assert x.copy_(number) is x
+    assert x.tolist() == [expected] * 2
+
+
+def test_a_copied_number_is_in_the_history():
+    x = flambeau.ones(2, requires_grad=True)
+    doubled = x * 2
+    doubled[:1].copy_(3)
+    doubled.sum().backward()
+    assert x.grad.tolist() == [0.0, 2.0]
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.copy_(2.0)
+    for wrong in ("a", None, [1.0]):
+        with pytest.raises(TypeError, match="takes a Tensor"):
+            doubled.copy_(wrong)

@@ -10,6 +10,7 @@ import numpy as np
 from flambeau._absent import Absent as _Absent
 from flambeau.accelerator import current_accelerator
 from flambeau.core.values.tensor import Tensor
+from flambeau.device_modules import get_device_module as _get_device_module  # noqa: F401
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils import parameters_to_vector
 from flambeau.ops.factories.creation import empty

@@ -13,16 +13,29 @@ from flambeau.distributed.fsdp._fully_shard import (
 from flambeau.distributed.fsdp.api import (
     BackwardPrefetch,
     CPUOffload,
+    FullOptimStateDictConfig,
+    FullStateDictConfig,
+    LocalOptimStateDictConfig,
+    LocalStateDictConfig,
     MixedPrecision,
     MixedPrecisionPolicy,
+    OptimStateDictConfig,
+    ShardedOptimStateDictConfig,
+    ShardedStateDictConfig,
     ShardingStrategy,
+    StateDictConfig,
+    StateDictSettings,
+    StateDictType,
 )
 from flambeau.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
-    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel",
-    "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "ShardingStrategy",
-    "UnshardHandle", "fully_shard",
+    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullOptimStateDictConfig",
+    "FullStateDictConfig", "FullyShardedDataParallel", "LocalOptimStateDictConfig",
+    "LocalStateDictConfig", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy",
+    "OptimStateDictConfig", "ShardedOptimStateDictConfig", "ShardedStateDictConfig",
+    "ShardingStrategy", "StateDictConfig", "StateDictSettings", "StateDictType", "UnshardHandle",
+    "fully_shard",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
-    "BackwardPrefetch", "CPUOffload", "MixedPrecision", "MixedPrecisionPolicy", "ShardingStrategy",
+    "BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig",
+    "LocalOptimStateDictConfig", "LocalStateDictConfig", "MixedPrecision", "MixedPrecisionPolicy",
+    "OptimStateDictConfig", "ShardedOptimStateDictConfig", "ShardedStateDictConfig",
+    "ShardingStrategy", "StateDictConfig", "StateDictSettings", "StateDictType",
 ]  # fmt: skip
 
 
@@ -66,3 +69,74 @@ class CPUOffload:
     """Whether parameters stay on the CPU, which `FullyShardedDataParallel` refuses."""
 
     offload_params: bool = False
+
+
+class StateDictType(enum.Enum):
+    """The parts of a state dict. Here it has whole tensors, which know the devices they are on."""
+
+    FULL_STATE_DICT = enum.auto()
+    LOCAL_STATE_DICT = enum.auto()
+    SHARDED_STATE_DICT = enum.auto()
+
+
+@dataclass
+class StateDictConfig:
+    """How a module's state dict is made: it has no effect, as in the classes below."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclass
+class FullStateDictConfig(StateDictConfig):
+    """`StateDictConfig` for whole tensors."""
+
+    rank0_only: bool = False
+
+
+@dataclass
+class LocalStateDictConfig(StateDictConfig):
+    """`StateDictConfig` for flattened parts."""
+
+
+@dataclass
+class ShardedStateDictConfig(StateDictConfig):
+    """`StateDictConfig` for parts."""
+
+    _use_dtensor: bool = False
+
+
+@dataclass
+class OptimStateDictConfig:
+    """`StateDictConfig` for an optimizer."""
+
+    offload_to_cpu: bool = True
+
+
+@dataclass
+class FullOptimStateDictConfig(OptimStateDictConfig):
+    """`FullStateDictConfig` for an optimizer."""
+
+    rank0_only: bool = False
+
+
+@dataclass
+class LocalOptimStateDictConfig(OptimStateDictConfig):
+    """`LocalStateDictConfig` for an optimizer."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclass
+class ShardedOptimStateDictConfig(OptimStateDictConfig):
+    """`ShardedStateDictConfig` for an optimizer."""
+
+    _use_dtensor: bool = False
+
+
+@dataclass
+class StateDictSettings:
+    """A type of state dict, and its configurations."""
+
+    state_dict_type: StateDictType
+    state_dict_config: StateDictConfig
+    optim_state_dict_config: OptimStateDictConfig

@@ -6,6 +6,8 @@ import builtins
 from types import NoneType
 from typing import Any
 
+import numpy as np
+
 from flambeau.core.devices.device import as_device, device
 from flambeau.core.devices.layout import memory_format
 from flambeau.core.kernels.casting import cast, warn_of_lost_part
@@ -22,6 +24,7 @@ from flambeau.core.values.convert import place
 from flambeau.core.values.dual import tangent_of
 from flambeau.core.values.strides import is_in_order
 from flambeau.core.values.tensor import Tensor, method
+from flambeau.ops.factories.creation import full
 
 __all__ = ["clone"]
 
@@ -240,17 +243,24 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Any:
     return clone(self)
 
 
+# The dtypes of numbers, by which no digits are lost.
+_WIDEST = {builtins.float: dtypes.float64, builtins.complex: dtypes.complex128}
+_NUMBERS = (builtins.int, builtins.float, builtins.complex, np.generic)
+
+
 @function(method=True)
-def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
-    """Overwrite this tensor with the elements of ``src``, broadcast and converted.
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
+    """Overwrite this tensor with the elements of ``src``, or a number, broadcast and converted.
 
     On the meta device, where there are no elements, a tensor with a plan records the write;
     otherwise nothing happens.
 
     Raises:
-        TypeError: ``src`` is not a tensor.
+        TypeError: ``src`` is neither a tensor nor a number.
         RuntimeError: The shapes do not broadcast.
     """
+    if isinstance(src, _NUMBERS):
+        src = full((), src, dtype=_WIDEST.get(builtins.type(src)), device=self.device)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_() takes a Tensor, got {src.__class__.__name__}")
     if src.shape != self.shape and not _broadcasts(tuple(src.shape), tuple(self.shape)):

@@ -111,7 +111,7 @@ TORCH = {
 }
 
 TENSOR = {
-    STORAGE: "is_set_to module_load",
+    STORAGE: "module_load",
     SPARSE: """
         resize_as_sparse_ smm sparse_resize_
         sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse_bsc to_sparse_bsr

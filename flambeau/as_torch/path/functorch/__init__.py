@@ -6,7 +6,6 @@ It has the functions of `flambeau.func`, and functional versions of modules.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 from flambeau import Tensor, nn
@@ -25,14 +24,42 @@ from flambeau.func import (
 )
 
 __all__ = [
-    "combine_state_for_ensemble", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "make_functional", "make_functional_with_buffers", "vjp", "vmap",
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "grad",
+    "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "make_functional",
+    "make_functional_with_buffers", "vjp", "vmap",
 ]  # fmt: skip
+
+
+class FunctionalModuleWithBuffers(nn.Module):
+    """A function of the parameters and buffers of a module, which is not a submodule of this one.
+
+    Args:
+        stateless_model: The module.
+        names: The names of its parameters, and of its buffers.
+    """
+
+    def __init__(self, stateless_model: nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        vars(self)["stateless_model"] = stateless_model
+        self.names = names
+
+    def forward(self, params: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
+        """The module's result with these parameters and buffers."""
+        values = dict(zip(self.names, (*params, *buffers), strict=True))
+        return functional_call(self.stateless_model, values, args, kwargs)
+
+
+class FunctionalModule(FunctionalModuleWithBuffers):
+    """A function of the parameters of a module without buffers."""
+
+    def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:
+        """The module's result with these parameters."""
+        return super().forward(params, (), *args, **kwargs)
 
 
 def make_functional(
     model: nn.Module, disable_autograd_tracking: bool = False
-) -> tuple[Callable[..., Any], tuple[Tensor, ...]]:
+) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
     """Convert a module to a function of its parameters.
 
     Args:
@@ -51,16 +78,12 @@ def make_functional(
             "make_functional_with_buffers(model) instead."
         )
     function, parameters, _ = make_functional_with_buffers(model, disable_autograd_tracking)
-
-    def of_parameters(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(parameters, (), *args, **kwargs)
-
-    return of_parameters, parameters
+    return FunctionalModule(function.stateless_model, function.names), parameters
 
 
 def make_functional_with_buffers(
     model: nn.Module, disable_autograd_tracking: bool = False
-) -> tuple[Callable[..., Any], tuple[Tensor, ...], tuple[Tensor, ...]]:
+) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Convert a module to a function of its parameters and buffers.
 
     Args:
@@ -73,21 +96,18 @@ def make_functional_with_buffers(
     """
     model = copy.deepcopy(model)
     names, parameters = _apart(model.named_parameters())
-    places, buffers = _apart(model.named_buffers())
+    buffer_names, buffers = _apart(model.named_buffers())
     if disable_autograd_tracking:
         for each in parameters:
             each.requires_grad_(False)
 
-    def function(parameters: Any, buffers: Any, *args: Any, **kwargs: Any) -> Any:
-        values = dict(zip((*names, *places), (*parameters, *buffers), strict=True))
-        return functional_call(model, values, args, kwargs)
-
+    function = FunctionalModuleWithBuffers(model, names + buffer_names)
     return function, parameters, buffers
 
 
 def combine_state_for_ensemble(
     models: list[nn.Module],
-) -> tuple[Callable[..., Any], tuple[Tensor, ...], tuple[Tensor, ...]]:
+) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Convert modules of one class to a function, with parameters and buffers stacked.
 
     Args:

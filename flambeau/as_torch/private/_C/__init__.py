@@ -10,6 +10,8 @@ from typing import Any
 from flambeau._absent import Absent as _Absent
 from flambeau.accelerator import current_accelerator
 from flambeau.amp.autocast_mode import autocast
+from flambeau.as_torch.private._C import _distributed_rpc as _distributed_rpc
+from flambeau.as_torch.private._C import _functorch as _functorch
 from flambeau.as_torch.private._C import _nn as _nn
 from flambeau.as_torch.private._C.dispatch_keys import DispatchKey, DispatchKeySet
 from flambeau.checkpoint.file_reader import PyTorchFileReader

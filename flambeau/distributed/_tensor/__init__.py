@@ -1,3 +1,3 @@
 """`flambeau.distributed.tensor`, under the private name that packages import."""
 
-from flambeau.distributed.tensor import *  # noqa: F403
+from flambeau.distributed.tensor import *
