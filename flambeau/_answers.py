@@ -294,9 +294,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "distributed.rpc": {"is_available()": False},
     # A plain tensor beside one on a mesh is the same on all devices in any case.
     "distributed.tensor.experimental": {"implicit_replication()": BLOCK},
-    "distributed._tensor.experimental": {
-        "from distributed.tensor.experimental": "implicit_replication"
-    },
+    "distributed._tensor.experimental": {"implicit_replication()": BLOCK},
     "distributed._composable": {},
     "distributed._composable.fsdp": {
         "from distributed.fsdp": (
