@@ -14,7 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = [ROOT / "README.md", ROOT / "docs" / "performance.md", ROOT / "docs" / "layers.md"]
+NAMES = ("distributed", "generation", "layers", "performance")
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES)]
 PLACE = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 #: The settings of a benchmark, in the order of the columns.
 SETTINGS = {"1-core": "1 core", "all-cores": "all cores", "gpu": "GPU"}
@@ -185,6 +186,10 @@ TABLES: dict[str, Callable[[], str]] = {
         "flambeau, all compiled, warm": "all compiled, warm",
         "PyTorch eager, cold": "PyTorch eager",
         "JAX by hand, cold": "JAX by hand, cold", "JAX by hand, warm": "warm",
+    }),
+    "depth": simple("depth", "first call of a compiled step", {
+        "compiled": "compiled", "no kernels": "compiled, no kernels",
+        "growth": "compiled, to a quarter of the parts",
     }),
     "recompute": simple("recompute", "twelve times", {"memory": "memory", "time": "time"}),
     "scaling": simple("scaling", "on eight CPU devices", {"ratio": "ratio to JAX by hand"}),

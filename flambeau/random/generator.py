@@ -1,9 +1,9 @@
 """Random number generators: seeds, states and streams.
 
 A generator has two streams. On the CPU, outside compiled programs, a Mersenne Twister gives
-PyTorch's numbers. In compiled programs and on other devices each draw uses a key of JAX's
-counter-based generator; the key is in a Cell, so that it is an input and output of compiled
-programs.
+PyTorch's numbers. In compiled programs and on other devices each draw uses a key of a
+counter-based generator (`keyed.py`); the key is in a Cell, so that it is an input and output of
+compiled programs.
 """
 
 from __future__ import annotations

@@ -33,14 +33,14 @@ def wide(function: Callable[..., Any]) -> Rule:
 
 
 def special(name: str) -> Rule:
-    """The rule of a function of `scipy.special`, which is imported when it is first met."""
+    """The rule of a function of `scipy.special`, which is imported when it is first called."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def call(*arrays: Any) -> Any:
         from scipy import special as functions
 
-        return getattr(functions, name)
+        return getattr(functions, name)(*arrays)
 
-    return rule
+    return lambda equation: call
 
 
 def division(equation: Equation) -> Callable[..., Any]:
