@@ -106,7 +106,7 @@ class key_scope:
     >>> noisy(first, ones)
     Array([2., 2., 2., 0.], dtype=float32)
     >>> noisy(second, ones)
-    Array([2., 2., 0., 0.], dtype=float32)
+    Array([0., 0., 2., 0.], dtype=float32)
     """
 
     count: int
