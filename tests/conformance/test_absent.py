@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
+import pytest
 import torch
 
 from flambeau._absent import advice
@@ -17,6 +18,8 @@ def is_in_pytorch(name: str) -> bool:
     return hasattr(import_module(path), last) or find_spec(f"{path}.{last}") is not None
 
 
+# PyTorch's own, when torch.distributed.optim is imported.
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 def test_every_name_with_an_advice_is_in_pytorch() -> None:
     assert torch.__version__.startswith("2.13")
     assert [name for name in sorted(advice()) if not is_in_pytorch(name)] == []
