@@ -19,7 +19,7 @@ def is_in_pytorch(name: str) -> bool:
 
 
 # PyTorch's own, when torch.distributed.optim is imported.
-@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_every_name_with_an_advice_is_in_pytorch() -> None:
     assert torch.__version__.startswith("2.13")
     assert [name for name in sorted(advice()) if not is_in_pytorch(name)] == []
