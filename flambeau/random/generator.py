@@ -265,7 +265,8 @@ class Generator:
 def next_key(key: Any) -> Any:
     """The next key, which is one more: adjacent keys give unrelated numbers.
 
-    A sum of 64 bits, since XLA adds up the steps of many draws in one program.
+    The barrier keeps XLA from computing it from all keys before it in each draw. Draws of one shape
+    then have equal kernels, which XLA compiles once.
     """
     return lax.optimization_barrier(words_of(number_of(key) + np.uint64(1)))
 

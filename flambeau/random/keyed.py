@@ -51,10 +51,10 @@ def _mixed(bits: Any, inner: Any = 0) -> Any:
 
 
 def _hashes(words: Array, count: int) -> Array:
-    """Random numbers of 64 bits.
+    """Random 64-bit numbers.
 
-    Those of SplitMix64 from a place that depends on the key, with other bits of the key added
-    between its two multiplications, so that each key has a sequence of its own.
+    SplitMix64, started at a position that depends on the key. Other bits of the key are added
+    between its two multiplications, so that the sequences of two keys do not overlap.
     """
     first = number_of(words) + _STEP
     start, inner = _mixed(first), _mixed(first + _STEP)
@@ -62,10 +62,10 @@ def _hashes(words: Array, count: int) -> Array:
 
 
 def _short_hashes(words: Array, shape: Shape) -> Array:
-    """Random numbers of 32 bits, by fewer operations than `_hashes`.
+    """Random 32-bit numbers for comparisons, with fewer operations than `_hashes`.
 
-    An array of less than 2**32 elements has no number twice, so they are for comparisons only. The
-    constants are those of triple32: https://github.com/skeeto/hash-prospector
+    Each number occurs once in 2**32 elements; larger arrays repeat them. The constants are those of
+    triple32: https://github.com/skeeto/hash-prospector
     """
     mixed = _mixed(number_of(words) + _STEP)
     start, inner = mixed.astype(jnp.uint32), (mixed >> 32).astype(jnp.uint32)
@@ -166,7 +166,7 @@ def geometric(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) ->
 
 
 def bernoulli(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
-    """1 with probability ``p``, else 0, to 2**-31."""
+    """1 with probability ``p``, rounded to a multiple of 2**-30, else 0."""
     limit = jnp.round(jnp.asarray(p, jnp.float64) * 2.0**30).astype(jnp.int32)
     # As signed integers, which processors compare faster.
     return ((_short_hashes(words, shape) >> 2).astype(jnp.int32) < limit).astype(dtype)

@@ -31,8 +31,7 @@ def one_cpu() -> bool:
 def options_with_barriers() -> dict[str, Any] | None:
     """XLA's options for programs whose barriers stay until operations have been fused.
 
-    On CPUs XLA would remove them before, and then compute what they keep apart again in each
-    operation that uses it.
+    By default XLA removes barriers before it fuses operations for CPUs.
     """
     if not only_cpu():
         return None

@@ -16,7 +16,7 @@ process; a program that overwrites its inputs loses no value. Imports `support`,
   keys, so no result depends on it.
 - `first_gear.py` evaluates the first calls at a signature with NumPy; `any_sizes.py` does so at
   sizes that were never traced; `gears.py` has the limits of both gears.
-- `cutting.py` puts barriers into programs for CPUs, where XLA would compute a value again in each
+- `cutting.py` puts barriers into programs for CPUs, where XLA would recompute a value in each
   operation that uses it.
 - `finishing.py` runs programs that overwrite their inputs: an interrupt leaves the state of before
   or after the call, and other threads never read half a step.

@@ -1,10 +1,10 @@
-"""Programs for CPUs without long chains of elementwise operations.
+"""Barriers that end long chains of elementwise operations in programs for CPUs.
 
-On CPUs XLA computes a value that several operations use once for each of them, with all elementwise
-operations that lead to it. In a loop over an `LSTMCell` each step would compute the memory of all
-steps before it again, and both the time to compile the loop and the time to run it would grow with
-the square of its length. A value at the end of a long chain that is used more than once is
-therefore computed once. As a consequence the steps have equal kernels, which XLA compiles once.
+On CPUs XLA recomputes a value in each operation that uses it, together with all elementwise
+operations that lead to it. In a loop over an `LSTMCell` each step would recompute the memory of all
+steps before it: the times to compile and to run the loop would grow with the square of its length.
+A barrier at the end of a long chain makes XLA compute the value once. The steps then have equal
+kernels, which XLA compiles once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from flambeau.core.support.jax_core import bind, called_by, jax_core
 
 __all__: list[str] = []
 
-# Operations in a chain that is cut.
+# Cut chains of more operations than this.
 _LONG = 64
 
-# Primitives that XLA computes again in each operation that uses their result.
+# Primitives that XLA recomputes in each operation that uses their result.
 _ELEMENTWISE = """
 abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e
 bitcast_convert_type broadcast_in_dim cbrt ceil clamp clz concatenate conj convert_element_type copy
@@ -65,15 +65,15 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], *arguments: Any) -> list[Any
 
 
 def compiled_with_barriers(lowered: Any, jaxpr: Any) -> Any:
-    """The program of a jaxpr, with barriers that hold if XLA can compile them.
+    """Compile a program so that XLA keeps its barriers until it has fused operations.
 
-    It cannot compile barriers in small loops for CPUs, so those of such a program are removed.
+    XLA cannot compile barriers in small loops for CPUs. It removes the barriers of such a program.
     """
     if _barriers(jaxpr, False) == {False}:
         try:
             return lowered.compile(options_with_barriers())
         except jax.errors.JaxRuntimeError as error:
-            # One in a loop of a primitive, which the jaxpr does not show.
+            # A primitive lowers to a loop with a barrier, which the jaxpr does not show.
             if "opt-barrier" not in str(error):
                 raise
     return lowered.compile()

@@ -16,8 +16,8 @@ __all__: list[str] = []
 #: Arrays from arrays, all of them in tuples.
 Plain = Callable[..., tuple[Any, ...]]
 
-# The most parameters of a call. XLA compares each pair of arrays that share memory with each array
-# of a call, so a single call for a thousand parameters takes a minute to compile.
+# The maximum number of parameters of a call. XLA compares each pair of aliased arrays with each
+# array of the call, so one call for a thousand parameters takes a minute to compile.
 _AT_ONCE = 16
 
 
