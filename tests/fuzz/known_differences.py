@@ -228,7 +228,7 @@ EAGER = [
     Known(
         "a view of a tensor that is detached in place and then written to keeps its gradient",
         theirs="None",
-        source=r"\.detach_\(\).*(no_grad|init\.)",
+        source=r"(?=.*\.detach_\(\)).*(no_grad|set_grad_enabled\(False\)|init\.)",
         what="grad",
     ),
     Known(
@@ -566,7 +566,7 @@ COMPILED = [
     ),
     Known(
         "a function that has gone backward from what it returns shares the graph with all results",
-        ours="backward through the graph a second time: the compiled function that returned",
+        ours="backward through the graph a second time",
         source=r"\.backward\(",
     ),
     Known(
