@@ -301,6 +301,7 @@ EAGER = [
         "the gradient of a gradient leads only to inputs that it depends on",
         theirs="^no error",
         ours="element 0 of tensors does not require grad and has no grad_fn"
+        r"|an input of shape \[[\d, ]*\] does not require grad"
         "|cannot (register a hook on|retain the grad of) a tensor that does not require grad",
         source="create_graph=True",
     ),
@@ -552,6 +553,11 @@ EAGER = [
     Known("soft_margin_loss does not overflow", "inf", source="soft_margin_loss", what="elements"),
 ]
 COMPILED = [
+    Known(
+        "a leaf that is detached in place gets no gradient from earlier operations",
+        theirs="a leaf variable has been moved into the graph interior",
+        source=r"\.detach_\(\)",
+    ),
     Known(
         "a result that gets no cotangent counts as one that got zeros", what="grad zeros for None"
     ),
