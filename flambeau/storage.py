@@ -233,7 +233,7 @@ class UntypedStorage:
         return id(self._whole._cell)
 
     def __reduce__(self) -> Any:
-        return _rebuild, (self._flat().cpu().numpy(), str(self.device))
+        return _rebuild, (self._flat().cpu()._host_array(), str(self.device))
 
     def __deepcopy__(self, memo: Any) -> UntypedStorage:
         return self.clone()

@@ -37,9 +37,10 @@ class Cell:
         version: The number of replacements of the value.
         born: The epoch in which the Cell was made. Each transformation begins an epoch, which
             separates the Cells made inside it from earlier ones.
+        loan: The memory that it shares with NumPy arrays, if it does; see `LentCell`.
     """
 
-    __slots__ = ("__weakref__", "_make", "array", "born", "version")
+    __slots__ = ("__weakref__", "_make", "array", "born", "loan", "version")
 
     version: int
 

@@ -15,8 +15,8 @@ from flambeau.core.programs.deferred import computed
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import trimmed
-from flambeau.core.values.addresses import address_of, pointer
 from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.memory import address_of, lent, pointer
 from flambeau.core.values.strides import is_in_order, offset_of
 from flambeau.core.values.tracers import check_alive
 
@@ -50,34 +50,45 @@ class HostAccess:
 
     @trimmed
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The elements as a NumPy array, read-only and without a copy where JAX allows it.
+        """The elements as a NumPy array that shares them: a write to one shows in the other.
 
-        The result is a snapshot: later in-place writes to the tensor do not change it.
+        The elements are copied when they are first shared. While the array is alive, each read of
+        the tensor compares them, and each write copies them; `numpy().copy()` avoids that. The
+        array is a read-only snapshot if the elements are divided over devices, or if the tensor is
+        a view that has no strides (``x.t().view(-1)``).
 
         Args:
-            force: Detach first, where PyTorch would refuse.
+            force: Detach first, and copy from another device, where PyTorch would refuse.
 
         Raises:
             RuntimeError: The tensor requires grad, without ``force`` and `no_grad`.
             TypeError: The tensor is on another device than the CPU and ``force`` is not set.
         """
         if not force:
-            if modes.grad_enabled and self.requires_grad:
-                raise RuntimeError(
-                    "cannot convert a tensor that requires grad to NumPy; "
-                    "use tensor.detach().numpy() or tensor.numpy(force=True)"
-                )
-            if self.is_meta:
-                raise TypeError(
-                    f"a tensor of shape {list(self.shape)} on the meta device has no elements to "
-                    "convert to NumPy; use materialize() or to_empty() first"
-                )
-            if self.device.type != "cpu":
-                raise TypeError(
-                    f"can't convert {self.device} device type tensor to numpy; use tensor.cpu() "
-                    "first"
-                )
-        return self._host_array()
+            self._check_numpy()
+        if modes.trace is None:
+            boundary()
+            shared = lent(self._cell, self._view)
+            if shared is not None:
+                return shared
+        array = self._host_array()
+        return array if self.device.type == "cpu" else array.copy()
+
+    def _check_numpy(self) -> None:
+        if modes.grad_enabled and self.requires_grad:
+            raise RuntimeError(
+                "cannot convert a tensor that requires grad to NumPy; "
+                "use tensor.detach().numpy() or tensor.numpy(force=True)"
+            )
+        if self.is_meta:
+            raise TypeError(
+                f"a tensor of shape {list(self.shape)} on the meta device has no elements to "
+                "convert to NumPy; use materialize() or to_empty() first"
+            )
+        if self.device.type != "cpu":
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy; use tensor.cpu() first"
+            )
 
     def _host_array(self, is_question: bool = False) -> np.ndarray:
         """The elements as a NumPy array.
@@ -141,10 +152,11 @@ class HostAccess:
 
     @trimmed
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy:
+            self._check_numpy()
+            return np.array(self._host_array(), dtype)
         array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack__(self, **options: Any) -> Any:
         if self.requires_grad:

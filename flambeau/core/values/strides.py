@@ -48,6 +48,23 @@ def is_in_order(view: View, base_shape: Ints, base_dtype: Any) -> bool:
     return all(a == b or size == 1 for a, b, size in zip(strides, wanted, view.shape, strict=True))
 
 
+def layout_of(view: View, base_shape: Ints, base_dtype: Any) -> tuple[Ints, int] | None:
+    """The strides of a view, in elements, and its offset, in bytes.
+
+    Returns:
+        Both; ``None`` if it regroups dimensions that no strides can walk at once.
+    """
+    shape, dtype = base_shape, np.dtype(base_dtype)
+    for i, step in enumerate(view.steps):
+        if isinstance(step, Reshape):
+            strides = strides_of(view.steps[:i], base_shape, np.dtype(base_dtype))
+            if reshaped_strides(shape, strides, step.shape) is None:
+                return None
+        shape, dtype = step.result(shape, dtype)
+    strides = strides_of(view.steps, base_shape, np.dtype(base_dtype))
+    return strides, offset_of(view, base_shape, base_dtype)
+
+
 def can_reshape(view: View, base_shape: Ints, base_dtype: Any, shape: Ints) -> bool:
     """Whether the viewed elements can take another shape without being copied."""
     strides = strides_of(view.steps, base_shape, np.dtype(base_dtype))

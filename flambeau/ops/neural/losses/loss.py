@@ -61,7 +61,10 @@ def cross_entropy_of(
             f"cross_entropy(): label_smoothing must be from 0 to 1, got {label_smoothing}"
         )
     if input.ndim == 0:
-        raise RuntimeError("cross_entropy(): input must have at least 1 dimension")
+        raise errors.IndexError(
+            "cross_entropy(): Dimension out of range: input must have at least 1 dimension, of "
+            "classes; got a 0-d tensor"
+        )
     axis = min(input.ndim - 1, 1)
     _check_class_weight("cross_entropy", weight, input.shape[axis])
     if target.shape == input.shape and jnp.issubdtype(target.dtype, jnp.floating):
