@@ -1,4 +1,4 @@
-"""a network as a layer of thinc, an optimizer of each library: losses, bytes, averages, texts"""
+"""a network as a layer of thinc, thinc's optimizer: losses, bytes, averages, texts"""
 
 import time
 
@@ -24,8 +24,6 @@ def trained(compiled):
     labels = np.eye(3, dtype="float32")[values[:, :3].argmax(1)]
     model.initialize(values, labels)
     optimizer = api.Adam(0.01, L2=1e-4, grad_clip=1.0, use_averages=True)
-    # By thinc's, which writes into gradients that `numpy()` gives, flambeau's are not trained.
-    inner_optimizer = torch.optim.Adam(inner.parameters(), 0.01)
     measured = api.CategoricalCrossentropy(normalize=True)
     losses, seconds = [], []
     for _ in range(6):
@@ -33,11 +31,8 @@ def trained(compiled):
         guesses, backprop = model.begin_update(values)
         gradients, loss = measured(guesses, labels)
         found = backprop(gradients)
-        for each in model.layers:
-            if not each.shims:
-                each.finish_update(optimizer)
-        inner_optimizer.step()
-        inner_optimizer.zero_grad()
+        # It writes into the arrays that `numpy()` gives of weights and gradients.
+        model.finish_update(optimizer)
         losses.append(float(loss))
         seconds.append(time.perf_counter() - began)
     return model, optimizer, values, torch.tensor(losses), seconds, found

@@ -1,4 +1,4 @@
-"""PPO, A2C, TRPO and Reinforce collect episodes of a world and learn: weights, saved policies"""
+"""PPO, A2C, TRPO, Reinforce and DQN collect episodes of a world and learn: weights, saved policies"""
 
 import logging
 import tempfile
@@ -40,6 +40,7 @@ def a_world(continuous=False):
 def algorithm_of(name, world):
     from tianshou import algorithm as kinds
     from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy, ProbabilisticActorPolicy
+    from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory
     from tianshou.utils.net.common import Net
     from tianshou.utils.net.continuous import ContinuousActorProbabilistic
@@ -50,6 +51,15 @@ def algorithm_of(name, world):
     def net():
         return Net(state_shape=(2,), hidden_sizes=[8])
 
+    if name == "DQN":
+        # Its returns are written into an array that `numpy()` gives.
+        policy = DiscreteQLearningPolicy(
+            model=Net(state_shape=(2,), action_shape=2, hidden_sizes=[8]),
+            action_space=world.action_space, eps_training=0.0,
+        )  # fmt: skip
+        return kinds.DQN(
+            policy=policy, optim=adam, n_step_return_horizon=3, target_update_freq=4
+        )
     if name == "A2C":
         actor = ContinuousActorProbabilistic(
             preprocess_net=net(), action_shape=(1,), unbounded=True, conditioned_sigma=True
@@ -74,7 +84,7 @@ def main():
     import driver
     from tianshou.data import Collector, VectorReplayBuffer
     from tianshou.env import DummyVectorEnv
-    from tianshou.trainer import OnPolicyTrainerParams
+    from tianshou.trainer import OffPolicyTrainerParams, OnPolicyTrainerParams
 
     logging.disable(logging.WARNING)
     seen = np.random.default_rng(0).standard_normal((5, 2)).astype("float32")
@@ -98,7 +108,10 @@ def main():
             "collection_step_num_env_steps": 16, "batch_size": 8, "test_collector": None,
             "show_progress": False, "verbose": False,
         }  # fmt: skip
-        params = OnPolicyTrainerParams(**options, update_step_num_repetitions=2)
+        if name == "DQN":
+            params = OffPolicyTrainerParams(**options, update_step_num_gradient_steps_per_sample=0.5)
+        else:
+            params = OnPolicyTrainerParams(**options, update_step_num_repetitions=2)
         seconds, update = [], algorithm.update
 
         def timed(*args, **kwargs):
@@ -112,7 +125,7 @@ def main():
         del algorithm.update
         return algorithm, seconds, collector
 
-    for name in ("PPO", "A2C", "TRPO", "Reinforce"):
+    for name in ("PPO", "A2C", "TRPO", "Reinforce", "DQN"):
         algorithm, seconds, collector = trained(name)
         if name == "PPO":
             found["seconds"] = seconds
@@ -125,7 +138,8 @@ def main():
             torch.save(algorithm.state_dict(), file.name)
             other = algorithm_of(name, a_world(name == "A2C"))
             other.load_state_dict(torch.load(file.name))
-        result = other.policy.actor(seen)[0]
+        policy = other.policy
+        result = (policy.model if name == "DQN" else policy.actor)(seen)[0]
         found[f"{name}, loaded"] = result[0] if isinstance(result, tuple) else result
     algorithm, found["compiled seconds"], _ = trained("PPO", compiled=True)
     norms = [each.detach().norm() for each in algorithm.parameters()]
