@@ -155,3 +155,15 @@ def test_gradients_of_a_tensor_that_has_been_resized_are_refused():
         flambeau.add(least, least, out=weight)
     with pytest.raises(RuntimeError, match=r"the size of the leaf must match"):
         ((weight * weight).sum() + least.sum()).backward()
+
+
+def test_a_gradient_of_a_former_shape_is_refused():
+    x = flambeau.ones(2, 3, requires_grad=True)
+    total = (x * 2).sum()
+    x.data = flambeau.zeros(2, 3)
+    total.backward(retain_graph=True)
+    x.data = flambeau.zeros(3)
+    x.grad = None
+    with pytest.raises(RuntimeError, match=r"\[2, 3\] was given the shape \[3\] in place"):
+        total.backward()
+    assert x.grad is None

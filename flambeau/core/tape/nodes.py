@@ -226,6 +226,9 @@ class AccumulateGrad(Node):
                     "overwritten in place after its value had been used, so the gradient of that "
                     "value has no leaf to go to; overwrite a clone() instead"
                 )
+            known = variable._accumulator
+            if known is None or known() is not self:
+                _check_shape(variable, cotangents[0])
             # Other threads may be adding to the same gradient.
             alone(_accumulate, variable, cotangents[0], as_tensors)
         if variable._post_accumulate_hooks:
@@ -267,6 +270,16 @@ class AccumulateGrad(Node):
         if self.variable._hooks is None:
             self.variable._hooks = HookDict()
         return self.variable._hooks
+
+
+def _check_shape(leaf: Tensor, cotangent: Any) -> None:
+    """Fail if a leaf was given another shape after the forward."""
+    if tuple(cotangent.shape) != tuple(leaf.shape):
+        raise RuntimeError(
+            f"a leaf of shape {list(cotangent.shape)} was given the shape {list(leaf.shape)} in "
+            "place after its value had been used: the size of the leaf must match that of its "
+            "gradient. Write to a clone() instead, or run the forward again"
+        )
 
 
 def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:

@@ -61,7 +61,8 @@ def cross_entropy_of(
             f"cross_entropy(): label_smoothing must be from 0 to 1, got {label_smoothing}"
         )
     if input.ndim == 0:
-        raise errors.IndexError(
+        is_class = target.ndim == 0 and not jnp.issubdtype(target.dtype, jnp.floating)
+        raise (RuntimeError if is_class else errors.IndexError)(
             "cross_entropy(): Dimension out of range: input must have at least 1 dimension, of "
             "classes; got a 0-d tensor"
         )
