@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jax.lax import Precision
 
+from flambeau.core.interpreter.blas import matmul
 from flambeau.core.interpreter.equation import Equation, Rule, Unknown
 
 _PRECISIONS = (None, Precision.DEFAULT, Precision.HIGH, Precision.HIGHEST)
@@ -45,7 +46,7 @@ def product(equation: Equation) -> Callable[..., Any]:
     def found(one: Any, other: Any) -> Any:
         one = one.transpose(left_order).reshape(left_shape)
         other = other.transpose(right_order).reshape(right_shape)
-        return np.matmul(one, other).reshape(shape)
+        return matmul(one, other).reshape(shape)
 
     return found
 
@@ -75,7 +76,7 @@ def convolution(equation: Equation) -> Callable[..., Any]:
         places = (1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
         rows = windows.transpose(places).reshape(groups, count * math.prod(positions), -1)
         columns = weight.transpose(numbers.rhs_spec).reshape(groups, filters // groups, -1)
-        products = np.matmul(rows, columns.transpose(0, 2, 1))
+        products = matmul(rows, columns.transpose(0, 2, 1))
         products = products.reshape(groups, count, *positions, filters // groups)
         places = (1, 0, 2 + rank, *range(2, 2 + rank))
         return products.transpose(places).reshape(count, filters, *positions).transpose(order)

@@ -1,4 +1,4 @@
-"""PPO, A2C, TRPO, Reinforce and DQN collect episodes of a world and learn: weights, saved policies"""
+"""PPO, A2C, TRPO, Reinforce and DQN learn in a world: weights, actions, saved policies"""
 
 import logging
 import tempfile
@@ -39,8 +39,8 @@ def a_world(continuous=False):
 
 def algorithm_of(name, world):
     from tianshou import algorithm as kinds
-    from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy, ProbabilisticActorPolicy
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+    from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy, ProbabilisticActorPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory
     from tianshou.utils.net.common import Net
     from tianshou.utils.net.continuous import ContinuousActorProbabilistic
@@ -57,9 +57,7 @@ def algorithm_of(name, world):
             model=Net(state_shape=(2,), action_shape=2, hidden_sizes=[8]),
             action_space=world.action_space, eps_training=0.0,
         )  # fmt: skip
-        return kinds.DQN(
-            policy=policy, optim=adam, n_step_return_horizon=3, target_update_freq=4
-        )
+        return kinds.DQN(policy=policy, optim=adam, n_step_return_horizon=3, target_update_freq=4)
     if name == "A2C":
         actor = ContinuousActorProbabilistic(
             preprocess_net=net(), action_shape=(1,), unbounded=True, conditioned_sigma=True
@@ -109,7 +107,9 @@ def main():
             "show_progress": False, "verbose": False,
         }  # fmt: skip
         if name == "DQN":
-            params = OffPolicyTrainerParams(**options, update_step_num_gradient_steps_per_sample=0.5)
+            params = OffPolicyTrainerParams(
+                **options, update_step_num_gradient_steps_per_sample=0.5
+            )
         else:
             params = OnPolicyTrainerParams(**options, update_step_num_repetitions=2)
         seconds, update = [], algorithm.update
