@@ -43,12 +43,19 @@ class Known:
                     (self.theirs, str(difference.expected)),
                     (self.ours, str(difference.found)),
                     (self.source, program.source()),
-                    (self.what, f"{difference.name} {difference.what}"),
+                    (self.what, fact_of(difference, program)),
                 )
             )
             and (not self.permuted or is_permuted(difference.expected, difference.found))
             and (not self.happens or self.happens in facts_of(program))
         )
+
+
+def fact_of(difference: Difference, program: Program) -> str:
+    """The name of the fact that differs; of a flag that the program reads, that flag's."""
+    fact = f"{difference.name} {difference.what}"
+    read = re.search(r"\.(is_leaf|requires_grad)\b", program.source())
+    return f"{fact} {read[1]}" if difference.what == "value" and read else fact
 
 
 def facts_of(program: Program) -> set[str]:
@@ -93,13 +100,6 @@ EAGER = [
         ours="False|None",
         source="create_graph=True",
         what=f"{FLAGS}|is missing",
-    ),
-    Known(
-        "the gradient of a gradient leads only to inputs that it depends on",
-        theirs="True",
-        ours="False",
-        source=r"create_graph=True.*\.requires_grad\b",
-        what="value",
     ),
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
@@ -406,13 +406,6 @@ EAGER = [
         "integers take no part in gradients, also where values that do are written to them",
         source=r"dtype=lib\.(bool|u?int\d+)\).*\w\[[^]]+\] = ",
         what=FLAGS,
-    ),
-    Known(
-        "integers take no part in gradients, also where values that do are written to them",
-        theirs="True",
-        ours="False",
-        source=r"(?=.*dtype=lib\.(bool|u?int\d+)\)).*\w\[[^]]+\] = .*\.requires_grad\b",
-        what="value",
     ),
     Known(
         "a NaN cotangent of logcumsumexp stays NaN", ours="nan", source="logcumsumexp", what="grad"
