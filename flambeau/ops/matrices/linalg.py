@@ -7,7 +7,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from flambeau.core.devices.compiler import cpu_forms
 from flambeau.core.kernels.kinds import Array, Number
@@ -17,8 +16,8 @@ from flambeau.core.operators.op import function, op
 from flambeau.core.support import errors
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.common.checks import same_dtype, wrap_dim
+from flambeau.ops.cpu_forms.matrix_product import times_matrix
 from flambeau.ops.cpu_forms.shared_product import shared_product
-from flambeau.ops.cpu_forms.weight_gradient import matrix_product, turns
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm", "cross", "dot", "ger",
@@ -80,10 +79,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"weight {list(weight.shape)} must agree in the last dimension, in_features: "
             f"{input.shape[-1]} is not {weight.shape[-1]}"
         )
-    if turns(input, weight, 1):
-        output = matrix_product(input, weight, 1)
-    else:
-        output = lax.dot_general(input, weight, (((input.ndim - 1,), (weight.ndim - 1,)), ((), ())))
+    output = times_matrix(input, weight, 1) if weight.ndim == 2 else jnp.matmul(input, weight)
     if bias is None:
         return output
     if (bias.ndim > 1 and bias.shape[-1:] != weight.shape[:1]) or not _fits(bias, output):
@@ -156,7 +152,7 @@ def matmul(input: Array, other: Array | Number) -> Array:
 
 
 def _matmul(left: Any, right: Any) -> Any:
-    return matrix_product(left, right, 0) if turns(left, right, 0) else jnp.matmul(left, right)
+    return times_matrix(left, right, 0) if right.ndim == 2 else jnp.matmul(left, right)
 
 
 def _check_matmul(input: Any, other: Any) -> None:

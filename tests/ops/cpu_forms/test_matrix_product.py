@@ -1,4 +1,4 @@
-"""Products whose gradient by the right matrix is along rows: the same numbers, at any order."""
+"""Products with a matrix: the same numbers in every form, at any order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 from flambeau.core.devices.compiler import cpu_forms
-from flambeau.ops.cpu_forms.weight_gradient import matrix_product, turns
+from flambeau.ops.cpu_forms.matrix_product import matrix_product, times_matrix, turns
 
 # The shapes of both matrices, by the dimension of the right one that is summed over.
 SHAPES = [((512, 3), (3, 5)), ((8, 3), (512, 3))]
@@ -89,4 +89,24 @@ BY_NAME = {
 @pytest.mark.parametrize("name", BY_NAME)
 def test_operators_take_it(name):
     given = flambeau.ones(4, 512), flambeau.ones(512, 512)
-    assert "weight_gradient" in str(jax.make_jaxpr(BY_NAME[name])(*given))
+    assert "matrix_product" in str(jax.make_jaxpr(BY_NAME[name])(*given))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("lead", [(1,), (2,), (5,), (2, 3), (), (0,)], ids=str)
+def test_bfloat16_is_summed_in_single_precision(lead, axis):
+    left, right = _arrays((*lead, 300), (300, 7) if axis == 0 else (7, 300), dtype=jnp.bfloat16)
+    wide = [each.astype(jnp.float32) for each in (left, right)]
+    ours, theirs = _with_gradients(times_matrix, (left, right), axis), None
+    theirs = _with_gradients(lambda *given: _expected(*given).astype(jnp.bfloat16), wide, axis)
+    for found, expected in zip(ours, theirs, strict=True):
+        assert found.dtype == jnp.bfloat16
+        np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.skipif(not cpu_forms(), reason="accelerators take XLA's own product")
+@pytest.mark.parametrize("rows", [1, 4])
+def test_bfloat16_is_not_converted_before_the_product(rows):
+    left, right = _arrays((rows, 256), (512, 256), dtype=jnp.bfloat16)
+    program = jax.jit(times_matrix, static_argnums=2).lower(left, right, 1).compile()
+    assert "f32[512,256]" not in program.as_text().split("ENTRY")[1]
