@@ -44,13 +44,27 @@ def times_matrix(left: Any, right: Any, axis: int) -> Any:
         right: ``(K, O)`` where ``axis`` is 0, ``(O, K)`` where it is 1.
         axis: The dimension of ``right`` that is summed over.
     """
-    if cpu_forms() and left.dtype == right.dtype == jnp.bfloat16:
+    if _are_brief(left, right):
         *lead, size = left.shape
         found = matrix_product(left.reshape(math.prod(lead), size), right, axis)
         return found.reshape(*lead, right.shape[1 - axis])
     if turns(left, right, axis):
         return matrix_product(left, right, axis)
     return lax.dot_general(left, right, (((left.ndim - 1,), (axis,)), ((), ())))
+
+
+def times_matrices(left: Any, right: Any) -> Any:
+    """``left @ right`` of vectors or batches of matrices, in its fastest form."""
+    lead = left.shape[:-2]
+    if _are_brief(left, right) and lead == right.shape[:-2] and left.ndim == right.ndim > 2:
+        pairs = [each.reshape(math.prod(lead), *each.shape[-2:]) for each in (left, right)]
+        found = _batched(*pairs, _Shapes(*(each.shape for each in pairs), 0))
+        return found.reshape(*lead, *found.shape[1:])
+    return jnp.matmul(left, right)
+
+
+def _are_brief(left: Any, right: Any) -> bool:
+    return cpu_forms() and left.dtype == right.dtype == jnp.bfloat16
 
 
 def turns(left: Any, right: Any, axis: int) -> bool:
@@ -74,16 +88,22 @@ def matrix_product(left: Any, right: Any, axis: int) -> Any:
 
 
 def _plain(left: Any, right: Any, shapes: _Shapes) -> Any:
-    return lax.dot_general(left, right, (((1,), (shapes.axis,)), ((), ())))
+    return lax.dot_general(left, right, _numbers(left, 1, shapes.axis))
+
+
+def _numbers(left: Any, axis: int, other: int) -> Any:
+    """JAX's dimension numbers of a product of matrices, or of batches of them."""
+    batch = (*range(left.ndim - 2),)
+    return (((len(batch) + axis,), (len(batch) + other,)), (batch, batch))
 
 
 def _over(left: Any, right: Any, axis: int) -> Any:
-    kind, rows = left.dtype, left.shape[0]
+    kind, rows = left.dtype, left.shape[-2]
     if kind == jnp.bfloat16 and rows == 1:
-        left = jnp.pad(left, ((0, 1), (0, 0)))
+        left = jnp.pad(left, [(0, 0)] * (left.ndim - 2) + [(0, 1), (0, 0)])
     wide = jnp.promote_types(kind, jnp.float32)
-    numbers = (((1,), (axis,)), ((), ()))
-    return lax.dot_general(left, right, numbers, preferred_element_type=wide)[:rows].astype(kind)
+    found = lax.dot_general(left, right, _numbers(left, 1, axis), preferred_element_type=wide)
+    return found[..., :rows, :].astype(kind)
 
 
 def _whole(left: Any, right: Any, shapes: _Shapes) -> Any:
@@ -96,10 +116,11 @@ def _by_left(cotangents: Any, right: Any, shapes: _Shapes) -> Any:
 
 def _by_right(cotangents: Any, left: Any, shapes: _Shapes) -> Any:
     first, second = (cotangents, left) if shapes.axis else (left, cotangents)
-    if len(first) < _LEAST_ROWS:
-        return lax.dot_general(first, second, (((0,), (0,)), ((), ())))
+    if first.shape[-2] < _LEAST_ROWS:
+        return lax.dot_general(first, second, _numbers(first, 0, 0))
     # Without the barrier, XLA would merge the copy and the sum into one product.
-    return _over(lax.optimization_barrier(first.T), second, 0)
+    return _over(lax.optimization_barrier(first.swapaxes(-1, -2)), second, 0)
 
 
 _product = trilinear("matrix_product", _plain, _whole, _by_left, _by_right, samples=True)
+_batched = trilinear("matrix_products", _plain, _whole, _by_left, _by_right)

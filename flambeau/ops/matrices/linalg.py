@@ -16,7 +16,7 @@ from flambeau.core.operators.op import function, op
 from flambeau.core.support import errors
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.common.checks import same_dtype, wrap_dim
-from flambeau.ops.cpu_forms.matrix_product import times_matrix
+from flambeau.ops.cpu_forms.matrix_product import times_matrices, times_matrix
 from flambeau.ops.cpu_forms.shared_product import shared_product
 
 __all__ = [
@@ -152,7 +152,7 @@ def matmul(input: Array, other: Array | Number) -> Array:
 
 
 def _matmul(left: Any, right: Any) -> Any:
-    return times_matrix(left, right, 0) if right.ndim == 2 else jnp.matmul(left, right)
+    return times_matrix(left, right, 0) if right.ndim == 2 else times_matrices(left, right)
 
 
 def _check_matmul(input: Any, other: Any) -> None:

@@ -9,7 +9,12 @@ import pytest
 
 import flambeau
 from flambeau.core.devices.compiler import cpu_forms
-from flambeau.ops.cpu_forms.matrix_product import matrix_product, times_matrix, turns
+from flambeau.ops.cpu_forms.matrix_product import (
+    matrix_product,
+    times_matrices,
+    times_matrix,
+    turns,
+)
 
 # The shapes of both matrices, by the dimension of the right one that is summed over.
 SHAPES = [((512, 3), (3, 5)), ((8, 3), (512, 3))]
@@ -102,6 +107,19 @@ def test_bfloat16_is_summed_in_single_precision(lead, axis):
     for found, expected in zip(ours, theirs, strict=True):
         assert found.dtype == jnp.bfloat16
         np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 6])
+def test_batches_of_bfloat16(rows):
+    left, right = _arrays((2, 3, rows, 40), (2, 3, 40, 5), dtype=jnp.bfloat16)
+    wide = [each.astype(jnp.float32) for each in (left, right)]
+    ours = _with_gradients(lambda *given: times_matrices(*given[:2]), (left, right), 0)
+    theirs = _with_gradients(lambda *given: _expected(*given).astype(jnp.bfloat16), wide, 0)
+    for found, expected in zip(ours, theirs, strict=True):
+        assert found.dtype == jnp.bfloat16
+        np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2)
+    doubled = jax.vmap(times_matrices, (None, 0))(left, jnp.stack([right, 2 * right]))
+    np.testing.assert_allclose(doubled[1], 2 * ours[0], rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.skipif(not cpu_forms(), reason="accelerators take XLA's own product")
