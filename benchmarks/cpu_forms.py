@@ -41,6 +41,13 @@ class Case(NamedTuple):
     shape: tuple[int, ...]
 
 
+class Brief(nn.Module):
+    """Converts to bfloat16."""
+
+    def forward(self, x: flambeau.Tensor) -> flambeau.Tensor:
+        return x.bfloat16()
+
+
 CASES = [
     Case("plain_convolution: Conv2d 3x3", lambda: nn.Conv2d(32, 32, 3, padding=1),
          (16, 32, 32, 32)),
@@ -52,9 +59,16 @@ CASES = [
          (16, 32, 32, 32)),
     Case("volumes: Conv3d 3x3x3", lambda: nn.Conv3d(16, 16, 3, padding=1), (2, 16, 8, 16, 16)),
     Case("shared_product: Conv2d 1x1", lambda: nn.Conv2d(32, 64, 1), (16, 32, 32, 32)),
-    Case("weight_gradient: Linear, ReLU, Linear",
+    Case("matrix_product: Linear, ReLU, Linear",
          lambda: nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)),
          (1024, 256)),
+    Case("matrix_product: Linear in bfloat16",
+         lambda: nn.Sequential(Brief(), nn.Linear(1024, 1024, dtype=flambeau.bfloat16)),
+         (512, 1024)),
+    Case("matrix_product: one row in bfloat16",
+         lambda: nn.Sequential(Brief(), nn.Linear(4096, 4096, dtype=flambeau.bfloat16)
+                               .requires_grad_(False)),
+         (1, 4096)),
     Case("fused_sum: LayerNorm", lambda: nn.LayerNorm(256), (16, 64, 256)),
     Case("linear_maps: LSTM", lambda: nn.LSTM(64, 128), (64, 32, 64)),
     Case("linear_maps: AdaptiveAvgPool2d 7", lambda: nn.AdaptiveAvgPool2d(7), (16, 32, 32, 32)),
@@ -68,7 +82,8 @@ def step_of(case: Case) -> Callable[[], object]:
     """A compiled forward and backward, which waits for all results."""
     layer = case.build()
     input = flambeau.from_numpy(rng.standard_normal(case.shape, np.float32)).requires_grad_()
-    leaves = [input, *getattr(layer, "parameters", list)()]
+    parameters = getattr(layer, "parameters", list)()
+    leaves = [each for each in (input, *parameters) if each.requires_grad]
 
     @flambeau.compile
     def step() -> None:
