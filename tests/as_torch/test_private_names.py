@@ -42,6 +42,12 @@ def test_fully_sharded_data_parallel_refuses_policies():
         fsdp.FullyShardedDataParallel(nn.Linear(1, 1), cpu_offload=fsdp.CPUOffload(True))
 
 
+def test_parameters_on_cpus_are_offloaded_as_they_are():
+    layer = fsdp.fully_shard(nn.Linear(2, 2), offload_policy=fsdp.CPUOffloadPolicy())
+    assert isinstance(layer, fsdp.FSDPModule)
+    assert layer(flambeau.ones(1, 2)).shape == (1, 2)
+
+
 def test_a_selectively_checkpointed_layer_has_its_gradients():
     layer = nn.Linear(2, 2)
     x = flambeau.ones(1, 2)

@@ -44,7 +44,7 @@ class OffloadPolicy:
 
 @dataclasses.dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parameters in host memory between steps, which `fully_shard` refuses."""
+    """Parameters in host memory between steps, where they always are on CPUs."""
 
     pin_memory: bool = True
 
@@ -100,7 +100,7 @@ def fully_shard(
             ``Shard(dim)``, or ``None`` for the default.
         mp_policy: The dtypes in which the module computes, except modules in it that are sharded
             by themselves.
-        offload_policy: None, or `OffloadPolicy`.
+        offload_policy: None, or `OffloadPolicy`; on CPUs also `CPUOffloadPolicy`.
         ignored_params: Parameters that are replicated on all devices.
 
     Returns:
@@ -109,9 +109,12 @@ def fully_shard(
     Raises:
         NotImplementedError: A policy requests other memory.
     """
-    if offload_policy is not None and type(offload_policy) is not OffloadPolicy:
-        raise NotImplementedError("fully_shard() keeps parameters on the devices")
     devices = as_mesh(mesh)
+    if isinstance(offload_policy, CPUOffloadPolicy) and devices.device_type != "cpu":
+        raise NotImplementedError(
+            f"fully_shard() keeps parameters on the devices: there is no CPUOffloadPolicy for "
+            f"{devices.device_type!r}; divide them over more devices, or leave it out"
+        )
     ignored = set() if ignored_params is None else {*map(id, ignored_params)}
     own: list[Parameter] = []
     for name, tensor in members(module):
