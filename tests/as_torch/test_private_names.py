@@ -43,7 +43,9 @@ def test_fully_sharded_data_parallel_refuses_policies():
 
 
 def test_parameters_on_cpus_are_offloaded_as_they_are():
-    layer = fsdp.fully_shard(nn.Linear(2, 2), offload_policy=fsdp.CPUOffloadPolicy())
+    mesh = flambeau.distributed.init_device_mesh("cpu", (1,))
+    layer = nn.Linear(2, 2)
+    fsdp.fully_shard(layer, mesh=mesh, offload_policy=fsdp.CPUOffloadPolicy())
     assert isinstance(layer, fsdp.FSDPModule)
     assert layer(flambeau.ones(1, 2)).shape == (1, 2)
 
