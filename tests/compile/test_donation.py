@@ -116,7 +116,7 @@ def test_eager_use_in_between_costs_nothing(training):
 HOLDS = {
     "array": lambda weight: weight.jax(),
     "array of a detached tensor": lambda weight: weight.detach().jax(),
-    "numpy": lambda weight: weight.detach().numpy(),
+    "NumPy's view of the array": lambda weight: np.asarray(weight.jax()),
     "clone": lambda weight: weight.detach().clone(),
     "copy": lambda weight: copy.deepcopy(weight).detach(),
     "result": lambda weight: weight.detach() + 0,

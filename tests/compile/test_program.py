@@ -135,7 +135,7 @@ def test_an_array_that_someone_holds_is_not_donated():
     step()
     assert held.tolist() == [2.0, 2.0, 2.0]
     assert alias.tolist() == [2.0, 2.0, 2.0]
-    assert numpy.tolist() == [2.0, 2.0, 2.0]
+    assert numpy.tolist() == [4.0, 4.0, 4.0]
     assert weight.tolist() == [4.0, 4.0, 4.0]
 
 

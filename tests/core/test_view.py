@@ -147,7 +147,7 @@ def test_where_a_part_starts_is_no_new_program(all_compiled: None) -> None:
 
     x = flambeau.arange(50.0)
     step = (Slice((Cut(0, 1, 1, True),)),)
-    x[0].numpy()
+    x[0].tolist()
     before = reader(step)._cache_size()  # type: ignore[attr-defined]
     assert [x[i].item() for i in range(50)] == list(range(50))
     assert reader(step)._cache_size() == before  # type: ignore[attr-defined]

@@ -164,6 +164,12 @@ EAGER = [
         what="is_leaf",
     ),
     Known(
+        "a view of a tensor that is written to and detached in place does not require grad",
+        ours="None",
+        source=r"\.detach_\(\)",
+        what="after backward: .* is missing",
+    ),
+    Known(
         "a hook on a view stays with its value when the view is written to in place",
         what="elements",
         happens="a view with a hook is written to, or its base",

@@ -93,10 +93,22 @@ def _barriers(jaxpr: Any, is_loop: bool) -> set[bool]:
 def _ends(jaxpr: Any) -> set[Any]:
     """The variables at the ends of long chains that are used more than once."""
     found = _Chains()
-    uses = Counter(each for equation in jaxpr.eqns for each in {*map(id, equation.invars)})
-    uses.update({*map(id, jaxpr.outvars)})
-    found.run(jaxpr, {}, uses)
+    found.run(jaxpr, {}, _uses(jaxpr))
     return found.ends
+
+
+def _uses(jaxpr: Any) -> Counter[int]:
+    """How many operations use each variable, those of called jaxprs included, by identity."""
+    uses = Counter({*map(id, jaxpr.outvars)})
+    for equation in jaxpr.eqns:
+        if equation.primitive.name in _CALLS:
+            called = next(called_by(equation))
+            inside = _uses(called)
+            for variable, inner in zip(equation.invars, called.invars, strict=True):
+                uses[id(variable)] += inside[id(inner)]
+        else:
+            uses.update({*map(id, equation.invars)})
+    return uses
 
 
 class _Chains:

@@ -11,8 +11,8 @@ below, but neither `tape` nor `operators`.
 - `view.py`, `steps.py`: a view is a chain of steps, each of which can be read and written. The
   start of a slice is data: ``x[i]`` for a thousand different ``i`` is one program. The part last
   read is cached until the Cell is written. `strides.py` decides where `reshape` copies.
-- `memory.py`: addresses, and NumPy arrays that share the elements of a Cell. While one is alive, the
-  Cell is a `LentCell`, which reads and writes their memory too.
+- `memory.py`: addresses, and NumPy arrays that share the elements of a Cell. While one is alive,
+  the Cell is a `LentCell`, which reads and writes their memory too.
 - `inside.py`: the code runs inside a stack of blocks: transformations, the trace of a compiled
   function, `key_scope`. `Tensor._store` asks the innermost one `writer(cell, array)`: the answer is
   the trace that takes the write, ``None`` if the Cell takes it, or an error for a tensor from
