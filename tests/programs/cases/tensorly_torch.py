@@ -1,4 +1,4 @@
-"""factorized convolutions, a contraction, a regression: loss; layers, complex tensors, decompositions"""
+"""factorized convolutions, a contraction, a regression: loss; layers, complex tensors, fits"""
 
 import io
 import warnings
@@ -96,10 +96,11 @@ def of_layers():
         auto_tensorize=False, factorization="blocktt",
     )  # fmt: skip
     found["from a linear layer"] = given(drawn(1, 5, 12))
+    begin = {"init": "random", "random_state": 0, "n_iter_max": 9}
     for kind in ("tucker", "tt", "cp"):
         given = tltorch.FactorizedConv.from_conv(
             conv, rank=0.5, factorization=kind, implementation="factorized",
-            decomposition_kwargs={"init": "random", "random_state": 0, "n_iter_max": 9} if kind == "cp" else {},
+            decomposition_kwargs=begin if kind == "cp" else {},
         )  # fmt: skip
         found[f"from a convolution by {kind}"] = given(drawn(2, 2, 3, 6, 6))
     given = tltorch.FactorizedEmbedding.from_embedding(words, rank=4, factorization="blocktt")
