@@ -405,7 +405,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     # Other private modules
     "_C": {
         "class Function; Graph; Node; Value": object,
-        "_cuda_isInBadFork(); _jit_can_fuse_on_cpu(); _jit_can_fuse_on_gpu();"
+        "_cuda_isInBadFork(); _is_tracing(); _jit_can_fuse_on_cpu(); _jit_can_fuse_on_gpu();"
         "_jit_set_nvfuser_enabled(enabled); _jit_set_profiling_executor(enabled);"
         "_jit_set_profiling_mode(enabled); _jit_set_texpr_fuser_enabled(enabled)": False,
         "_get_privateuse1_backend_name()": "privateuseone",

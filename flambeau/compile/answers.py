@@ -167,7 +167,9 @@ class Telling(_Block):
         return None
 
     def _tell(self, value: Any, answer: Answer) -> Any:
-        self.asked.append(value)
+        # `bool(tensor)` and `item()` take the only element of a tensor of any shape.
+        is_alike = value.size == answer.value.size
+        self.asked.append(value.reshape(answer.value.shape) if is_alike else value)
         self.told.append(answer.value)
         return answer.value
 

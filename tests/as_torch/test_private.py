@@ -103,6 +103,7 @@ def test_what_pytorch_asks_of_itself():
     assert _C._get_accelerator().type in ("cpu", "cuda", "tpu")
     assert _C._get_default_device() == "cpu"
     assert not _C._jit_set_profiling_executor(False)
+    assert not _C._is_tracing()
     assert not _C._cuda_isInBadFork()
 
 

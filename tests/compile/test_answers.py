@@ -43,6 +43,18 @@ def test_after_an_eager_call_a_choice_is_a_program():
     assert step.program_count == 1
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1)], ids=str)
+def test_the_only_element_of_any_shape_is_an_answer(shape):
+    def choose(x):
+        return x * 2 if x.sum().reshape(shape) > 0 else -x
+
+    step = flambeau.compile(choose, fullgraph=False)
+    results, ran = zip(*(called(step, ONES) for _ in range(4)), strict=True)
+    assert [each.tolist() for each in results] == [[2, 2, 2]] * 4
+    assert ran[2:] == (False, False)
+    assert step.program_count == 1
+
+
 def test_other_answers_leave_nothing_behind_and_get_a_program_of_their_own():
     state = nn.Buffer(flambeau.zeros(()))
 

@@ -111,6 +111,15 @@ def test_permutations_by_key_hold_each_number_once():
     assert list(drawn) != list(range(50))
 
 
+@pytest.mark.parametrize("dtype", [flambeau.bool, flambeau.int64, flambeau.float64])
+def test_bernoulli_writes_what_it_draws_into_an_out_of_any_dtype(dtype):
+    out = flambeau.empty(3, dtype=dtype)
+    result = flambeau.bernoulli(flambeau.tensor([0.0, 1.0, 1.0]), out=out)
+    assert result is out
+    assert out.dtype is dtype
+    assert out.tolist() == [0, 1, 1]
+
+
 class TestKeepMask:
     def test_it_keeps_with_the_complement_of_p(self):
         flambeau.manual_seed(0)

@@ -5,6 +5,7 @@
 
 A case has ``PACKAGE`` (its name on PyPI) and ``build()``, which gives a model, its inputs and a
 function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be installed besides),
+``INSTEAD`` (what is installed afterwards, in the place of what the package asks for),
 ``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
 Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, or yields them in
 parts, which are kept as they come. ``seconds`` among them is how long each of its training steps

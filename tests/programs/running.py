@@ -75,11 +75,11 @@ def environment(side: str, path: Path) -> Path:
     Raises:
         NotInstalledError: Says the last line of what pip printed.
     """
-    wanted = _requirements(path)
+    wanted, instead = _requirements(path)
     folder = BUILD / f"{'+'.join(wanted)}-{side}"
     python = folder / "bin" / "python"
     below = next((_base(side) / "lib").glob("python3*/site-packages"))
-    made_for = "\n".join([str(below), *wanted])
+    made_for = "\n".join([str(below), *wanted, *instead])
     done = folder / ".done"
     if not done.exists() or done.read_text() != made_for:
         command = [sys.executable, "-m", "venv", "--clear", "--without-pip", folder]
@@ -87,17 +87,22 @@ def environment(side: str, path: Path) -> Path:
         own = next((folder / "lib").glob("python3*/site-packages"))
         # By `addsitedir`, so that what is installed there for editing counts too.
         (own / "base.pth").write_text(f"import site; site.addsitedir({str(below)!r})\n")
-        _pip(python, wanted, side, ["-m", "flambeau"] if side == "flambeau" else [])
+        through = ["-m", "flambeau"] if side == "flambeau" else []
+        _pip(python, wanted, side, through)
+        if instead:
+            # Not through flambeau: JAX would meet what is replaced.
+            _pip(python, instead, side, [])
         done.write_text(made_for)
     return python
 
 
-def _requirements(path: Path) -> list[str]:
+def _requirements(path: Path) -> tuple[list[str], list[str]]:
     declared: dict[str, list[str]] = {}
     for line in path.read_text().splitlines():
-        if line.startswith(("PACKAGE = ", "REQUIRES = ")):
+        if line.startswith(("PACKAGE = ", "REQUIRES = ", "INSTEAD = ")):
             exec(line, declared)
-    return [str(declared["PACKAGE"]), *declared.get("REQUIRES", [])]
+    wanted = [str(declared["PACKAGE"]), *declared.get("REQUIRES", [])]
+    return wanted, declared.get("INSTEAD", [])
 
 
 def _base(side: str) -> Path:

@@ -10,12 +10,16 @@ def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> 
     """The reduction that the deprecated flags mean, or ``reduction`` if neither is given."""
     if size_average is None and reduce is None:
         return reduction
-    if reduce is not None and not reduce:
-        found = "none"
-    else:
-        found = "mean" if size_average is None or size_average else "sum"
+    found = flagged(size_average, reduce)
     warn(f"size_average and reduce are deprecated; pass reduction={found!r} instead")
     return found
+
+
+def flagged(size_average: bool | None, reduce: bool | None) -> str:
+    """The reduction that the deprecated flags mean; ``None`` stands for true."""
+    if reduce is not None and not reduce:
+        return "none"
+    return "mean" if size_average is None or size_average else "sum"
 
 
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:

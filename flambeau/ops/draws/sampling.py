@@ -14,6 +14,7 @@ from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.operators.dispatch import run
 from flambeau.core.operators.misfits import require_tensors
 from flambeau.core.operators.op import function
+from flambeau.core.operators.writing import put_out
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.values.tensor import Tensor
@@ -226,19 +227,24 @@ def _drawn_from(name: str, parameters: Tensor, array: Any) -> Tensor:
 
 
 @function(method=True)
-def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None, out: Any = None) -> Any:
     """1 with the probability in the element of ``input``, else 0.
 
     Args:
         input: Probabilities, of a floating point dtype, which is that of the result.
         p: The probability for every element, if given; ``input`` then supplies the shape and dtype.
         generator: See `rand`.
+        out: Takes the result, in its own dtype, which may be one of integers or bool.
 
     Raises:
         RuntimeError: A probability is not between 0 and 1.
         NotImplementedError: The dtype is not a floating point one.
     """
     require_tensors("bernoulli", input=input)
+    if out is not None:
+        drawn = bernoulli(input, p, generator=generator)
+        kept = drawn.to(out.dtype) if isinstance(out, Tensor) else drawn
+        return put_out(out, kept, "bernoulli", (input,))
     if p is not None:
         with_values = Tensor._wrap(input.detach()._read())
         return with_values.bernoulli_(p, generator=generator)

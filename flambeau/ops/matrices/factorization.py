@@ -22,6 +22,7 @@ from flambeau.core.values.tensor import Tensor
 from flambeau.ops.common import loops
 from flambeau.ops.common.checks import needs_inexact
 from flambeau.ops.common.values import concrete_values
+from flambeau.ops.matrices.square_svd import square_svd
 
 __all__ = ["cholesky", "qr", "svd"]
 
@@ -448,8 +449,8 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = Non
 
     Args:
         A: ``(..., m, n)``.
-        full_matrices: Return square U and Vh; otherwise ``min(m, n)`` columns and rows. Only the
-            latter have a gradient.
+        full_matrices: Return square U and Vh; otherwise ``min(m, n)`` columns and rows. Only
+            these have a gradient: the other ones are some basis of what is left.
         driver: Accepted; JAX chooses the algorithm.
 
     Raises:
@@ -457,7 +458,7 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = Non
         RuntimeError: ``A`` is not a matrix.
     """
     check_matrix("svd", A)
-    u, s, vh = jnp.linalg.svd(A, full_matrices=full_matrices)
+    u, s, vh = square_svd(A) if full_matrices else jnp.linalg.svd(A, full_matrices=False)
     return u, s, vh
 
 

@@ -181,6 +181,22 @@ def test_factors_multiply_to_the_matrix():
     np.testing.assert_allclose(vectors * values, S @ vectors, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 5), (5, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_square_factors_of_svd_have_the_gradients_of_the_narrow_ones(shape, dtype):
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal(shape) + (1j if dtype == "complex128" else 0)
+    gradients = []
+    for full in (True, False):
+        given = t(matrix.astype(dtype)).requires_grad_()
+        u, s, vh = linalg.svd(given, full_matrices=full)
+        # It does not depend on the signs and phases of the vectors.
+        parts = u[..., :1] @ vh[..., :1, :]
+        (s.square().sum() + s.sum() + parts.real.sum()).backward()
+        gradients.append(given.grad.numpy())
+    np.testing.assert_allclose(*gradients, atol=1e-12)
+
+
 ORDERS = ["fro", "nuc", 1, -1, 2, -2, float("inf"), -float("inf")]
 
 
