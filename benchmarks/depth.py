@@ -90,6 +90,21 @@ def experts(lib: Any, count: int) -> tuple[Any, Any]:
     return Net(), lib.randn(BATCH, WIDTH)
 
 
+def dense(lib: Any, count: int) -> tuple[Any, Any]:
+    """Layers whose results stand beside all results before them."""
+
+    class Layer(lib.nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.norm, self.linear = lib.nn.LayerNorm(width), lib.nn.Linear(width, 8)
+
+        def forward(self, x: Any) -> Any:
+            return lib.cat([x, self.linear(self.norm(x)).relu()], 1)
+
+    parts = (Layer(WIDTH + 8 * i) for i in range(count))
+    return lib.nn.Sequential(*parts), lib.randn(BATCH, WIDTH)
+
+
 def in_jax(name: str, count: int) -> Callable[[], Any]:
     """The same in JAX."""
     import jax
@@ -137,6 +152,17 @@ def in_jax(name: str, count: int) -> Callable[[], Any]:
         found = [x @ each["w"] + each["b"] for each in params["experts"]]
         return sum(weights[:, i : i + 1] * each for i, each in enumerate(found))
 
+    def of_dense(params: Any, x: Any, key: Any) -> Any:
+        for each in params:
+            found = normalized(x, each["scale"], each["shift"]) @ each["w"] + each["b"]
+            x = jnp.concatenate([x, jax.nn.relu(found)], 1)
+        return x
+
+    widths = [WIDTH + 8 * i for i in range(count)]
+    growing = [
+        {"scale": jnp.ones(n), "shift": jnp.zeros(n), "w": matrix(n, 8), "b": matrix(8)}
+        for n in widths
+    ]
     wide = [
         {"scale": jnp.ones(WIDTH), "shift": jnp.zeros(WIDTH), "up": matrix(WIDTH, 64),
          "b": matrix(64), "down": matrix(64, WIDTH), "c": matrix(WIDTH)}
@@ -147,6 +173,7 @@ def in_jax(name: str, count: int) -> Callable[[], Any]:
         "layers": (of_layers, wide, x),
         "dropout": (of_dropout, square, x),
         "cells": (of_cells, {**gates, "b": matrix(4 * WIDTH)}, matrix(count, BATCH, WIDTH)),
+        "dense": (of_dense, growing, x),
         "experts": (of_experts, {"gate": matrix(WIDTH, count), "experts": square}, x),
     }[name]
     state = params, jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
@@ -172,6 +199,7 @@ CASES = {
     "128 layers with dropout": (dropout, 128),
     "an LSTM cell, 64 steps": (cells, 64),
     "48 experts": (experts, 48),
+    "32 layers beside each other": (dense, 32),
 }
 
 

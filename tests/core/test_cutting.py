@@ -57,6 +57,26 @@ def test_a_value_that_is_used_once_ends_no_chain():
     assert barriers(run, X) == 0
 
 
+def test_parts_of_a_value_are_operations_of_their_own():
+    def run(x):
+        found = []
+        for _ in range(60):
+            x, part = jax.jit(lambda x: jnp.split(jnp.tanh(x) * 0.5, [len(x) - 1]))(x)
+            found.append(part)
+        return found
+
+    assert barriers(run, np.linspace(-1, 1, 80, dtype=np.float32)) > 0
+
+
+def test_values_that_a_called_function_uses_more_than_once_are_used_more_than_once():
+    def run(x):
+        for _ in range(70):
+            x = x * 0.5
+        return jax.jit(lambda x: (x + 1, x * 2))(x)
+
+    assert barriers(run, X) == 1
+
+
 def test_products_end_chains():
     weight = np.eye(6, dtype=np.float32)
     assert barriers(recurrence(100, between=lambda x: x @ weight), X) == 0

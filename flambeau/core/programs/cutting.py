@@ -97,17 +97,26 @@ def _ends(jaxpr: Any) -> set[Any]:
     return found.ends
 
 
-def _uses(jaxpr: Any) -> Counter[int]:
-    """How many operations use each variable, those of called jaxprs included, by identity."""
+def _uses(jaxpr: Any, is_called: bool = False) -> Counter[int]:
+    """How many operations use each variable, by identity; each part of a `split` is one.
+
+    Values in a called jaxpr are not cut. There, an elementwise operation counts as often as its
+    results are used.
+    """
     uses = Counter({*map(id, jaxpr.outvars)})
-    for equation in jaxpr.eqns:
-        if equation.primitive.name in _CALLS:
+    for equation in reversed(jaxpr.eqns):
+        name = equation.primitive.name
+        if name in _CALLS:
             called = next(called_by(equation))
-            inside = _uses(called)
+            inside = _uses(called, is_called=True)
             for variable, inner in zip(equation.invars, called.invars, strict=True):
                 uses[id(variable)] += inside[id(inner)]
-        else:
-            uses.update({*map(id, equation.invars)})
+            continue
+        count = len(equation.outvars) if name == "split" else 1
+        if is_called and name in _NAMES:
+            count = sum(uses[id(each)] for each in equation.outvars)
+        for each in {*map(id, equation.invars)}:
+            uses[each] += count
     return uses
 
 
