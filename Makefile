@@ -54,7 +54,8 @@ fuzz: $(VENV)/.extras-test,conformance
 programs: $(VENV)/.extras-test
 	$(BIN)/python -m tests.programs $(NAMES)
 
-# Keeps the results, and writes the figures of the pages from them. It takes about an hour of an idle machine.
+# Keeps the results, and writes the figures of the pages from them. It takes about an hour of an idle machine with 20 GB
+# of memory.
 bench: export RESULTS := $(CURDIR)/benchmarks/results
 bench: $(VENV)/.extras-bench,kernels
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \

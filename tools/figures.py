@@ -181,6 +181,10 @@ TABLES: dict[str, Callable[[], str]] = {
         "torch.compile of the model cold": "torch.compile, cold",
         "torch.compile of the model warm": "warm",
     }),
+    "large": simple("large", "parameters in bfloat16", {
+        "build": "build on meta", "load": "load", "first token": "first token",
+        "a token": "a later token", "memory": "memory",
+    }),
     "gears": simple("gears", "CPU time of eager code", {
         "flambeau, cold": "interpreted, cold", "flambeau, warm": "warm",
         "flambeau, all compiled, warm": "all compiled, warm",
