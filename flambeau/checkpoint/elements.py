@@ -38,7 +38,7 @@ def elements_of(tensor: Tensor) -> tuple[Any, ...]:
 
 def array_of(tensor: Tensor) -> np.ndarray:
     """The elements in the order of the dimensions, the last one running fastest."""
-    return np.asarray(tensor.numpy(force=True), order="C")
+    return np.asarray(tensor._host_array(), order="C")
 
 
 def unexpanded(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
@@ -80,7 +80,7 @@ def bytes_of(tensor: Tensor) -> memoryview:
     return array_of(tensor).reshape(-1).view(np.uint8).data
 
 
-def array_from(data: bytes, numpy_dtype: Any) -> np.ndarray:
+def array_from(data: bytes | np.ndarray, numpy_dtype: Any) -> np.ndarray:
     """The elements in these bytes; for bools, every byte other than 0 is True."""
     if numpy_dtype == np.bool_:
         return np.frombuffer(data, np.uint8) != 0

@@ -361,7 +361,7 @@ def _read_box(
     inner = itemsize * math.prod(entry.shape[last + 1 :])
     if not box or all(n == 1 for n in entry.shape[:last]):
         a, b = box[last] if box else (0, 1)
-        return np.frombuffer(source.read(entry.start + a * inner, (b - a) * inner), np.uint8)
+        return source.elements(entry.start + a * inner, (b - a) * inner)
     low, high = box[last]
     row, count = entry.shape[last] * inner, (high - low) * inner
     outer = np.arange(math.prod(entry.shape[:last])).reshape(entry.shape[:last])

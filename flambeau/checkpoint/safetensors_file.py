@@ -384,7 +384,7 @@ def _check_places(entries: list[Entry], first: int, size: int) -> None:
 
 
 def _tensor(source: Source, entry: Entry, where: device) -> Tensor:
-    data = source.read(entry.start, entry.size)
+    data = source.elements(entry.start, entry.size)
     found = array_from(data, NUMPY_DTYPES[entry.dtype]).reshape(entry.shape)
     return tensor_from(found, where)
 

@@ -171,7 +171,7 @@ class Generator:
         if modes.trace is not None:
             self._set_state_in_trace(new_state)
             return self
-        state = new_state.numpy(force=True).tobytes()
+        state = new_state._host_array().tobytes()
         with self.lock:
             self.twister_moves += 1
             if self._device.type == "cpu":

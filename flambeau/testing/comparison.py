@@ -245,7 +245,7 @@ def _difference_of_tensors(actual: Tensor, expected: Tensor, terms: _Terms) -> s
 
 def _elements(actual: Tensor, expected: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The elements of both, converted to one dtype."""
-    one, other = actual.numpy(force=True), expected.numpy(force=True)
+    one, other = actual._host_array(), expected._host_array()
     if one.dtype == other.dtype:
         return one, other
     # These have no common type with signed integers.

@@ -48,15 +48,19 @@ def test_an_index_is_loaded_as_one_state_dict(folder):
 
 
 def test_parts_are_read_one_tensor_after_another(folder, monkeypatch):
-    read, largest = parts.Source.read, []
+    largest = []
 
-    def counted(self, start, count):
-        largest.append(count)
-        return read(self, start, count)
+    def counting(read):
+        def counted(self, start, count):
+            largest.append(count)
+            return read(self, start, count)
+
+        return counted
 
     flambeau.save({"x": flambeau.zeros(1000), "y": flambeau.ones(1000)}, folder / "1.safetensors")
     write(folder, {"x": "1", "y": "1"})
-    monkeypatch.setattr(parts.Source, "read", counted)
+    for name in ("read", "elements"):
+        monkeypatch.setattr(parts.Source, name, counting(getattr(parts.Source, name)))
     flambeau.load(folder / INDEX)
     assert max(largest) == 4000
 

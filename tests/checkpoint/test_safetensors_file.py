@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
+import flambeau
 from flambeau.checkpoint import safetensors_file
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.safetensors_file import read_metadata
@@ -357,3 +358,25 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         save({"weight": ones(3)}, tmp_path / "model.safetensors")
     assert tuple(load(tmp_path / "model.safetensors")["weight"].shape) == (2,)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_loaded_weights_are_trained_in_place(tmp_path, compiled):
+    flambeau.manual_seed(0)
+    layer, other = flambeau.nn.Linear(64, 64), flambeau.nn.Linear(64, 64)
+    flambeau.save(layer.state_dict(), tmp_path / "layer.safetensors")
+    other.load_state_dict(flambeau.load(tmp_path / "layer.safetensors"), assign=True)
+    for each in (layer, other):
+        optimizer = flambeau.optim.SGD(each.parameters(), lr=0.1)
+
+        def step(net=each, optimizer=optimizer):
+            optimizer.zero_grad()
+            net(flambeau.ones(2, 64)).square().mean().backward()
+            optimizer.step()
+
+        run = flambeau.compile(step) if compiled else step
+        for _ in range(4):
+            run()
+    assert flambeau.allclose(layer.weight, other.weight)
+    again = flambeau.load(tmp_path / "layer.safetensors")
+    assert not flambeau.equal(again["weight"], layer.weight)

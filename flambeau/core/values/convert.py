@@ -101,7 +101,7 @@ def _is_sequence(data: Any) -> bool:
 
 def _from_one(data: Any) -> np.ndarray:
     if isinstance(data, Tensor):
-        return data.detach().numpy(force=True)
+        return data.detach()._host_array()
     if isinstance(data, bool | int | float | complex):
         return np.asarray(data)
     if hasattr(data, "__array__"):
@@ -183,7 +183,7 @@ def _plain_element(element: Any, ndim: int, found: set[dtype]) -> Any:
         return _plain([element], 1, found)[0]
     if isinstance(element, Tensor):
         found.add(element.dtype)
-        array = element.detach().numpy(force=True)
+        array = element.detach()._host_array()
         if ndim:
             return array
         if array.size != 1:

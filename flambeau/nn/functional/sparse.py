@@ -223,7 +223,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         classes = concrete_values(tensor)
         if classes is None:
-            classes = tensor.numpy(force=True)
+            classes = tensor._host_array()
         if not classes.size:
             raise RuntimeError("one_hot(): an empty tensor does not tell the number of classes")
         num_classes = int(classes.max()) + 1
