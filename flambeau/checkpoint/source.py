@@ -50,13 +50,14 @@ class Source:
 
     def elements(self, start: int, count: int) -> np.ndarray:
         """`read` as an array of bytes, in memory that JAX takes over without a copy."""
-        if not hasattr(self.file, "readinto"):
+        read_into = getattr(self.file, "readinto", None)
+        if read_into is None:
             return np.frombuffer(self.read(start, count), np.uint8)
         memory = np.empty(count + _ALIGNMENT, np.uint8) if self._holds(start, count) else _NOTHING
         at = -memory.ctypes.data % _ALIGNMENT
         found, done = memory[at : at + count], 0
         # One call may read less, of 2 GB and more.
-        while done < len(found) and (more := self.file.readinto(found[done:])):
+        while done < len(found) and (more := read_into(found[done:])):
             done += more
         return self._whole(found[:done], start, count)
 

@@ -184,7 +184,7 @@ class LentCell(Cell):
         _ARRAY.__delete__(self)
 
     @property
-    def version(self) -> int:
+    def version(self) -> int:  # type: ignore[override]
         """See `Cell`; views look at it before they look at the array."""
         with contextlib.suppress(AttributeError):
             _ = self.array

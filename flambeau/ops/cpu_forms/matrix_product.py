@@ -57,8 +57,8 @@ def times_matrices(left: Any, right: Any) -> Any:
     """``left @ right`` of vectors or batches of matrices, in its fastest form."""
     lead = left.shape[:-2]
     if _are_brief(left, right) and lead == right.shape[:-2] and left.ndim == right.ndim > 2:
-        pairs = [each.reshape(math.prod(lead), *each.shape[-2:]) for each in (left, right)]
-        found = _batched(*pairs, _Shapes(*(each.shape for each in pairs), 0))
+        one, other = (e.reshape(math.prod(lead), *e.shape[-2:]) for e in (left, right))
+        found = _batched(one, other, _Shapes(one.shape, other.shape, 0))
         return found.reshape(*lead, *found.shape[1:])
     return jnp.matmul(left, right)
 
