@@ -184,14 +184,14 @@ class LentCell(Cell):
         _ARRAY.__delete__(self)
 
     @property
-    def version(self) -> int:  # type: ignore[override]
+    def version(self) -> int:
         """See `Cell`; views look at it before they look at the array."""
         with contextlib.suppress(AttributeError):
             _ = self.array
         return _VERSION.__get__(self)
 
     @version.setter
-    def version(self, version: int) -> None:
+    def version(self, version: int) -> None:  # type: ignore[override]
         _VERSION.__set__(self, version)
 
     def write_later(self, make: Callable[[], Any]) -> None:
