@@ -1,4 +1,4 @@
-"""What losses of other packages import: a reduction by its number, or by its older arguments."""
+"""Reductions of losses by their numbers, and by the arguments that PyTorch deprecates."""
 
 from __future__ import annotations
 
