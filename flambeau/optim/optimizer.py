@@ -127,6 +127,12 @@ class Optimizer:
         self._optimizer_load_state_dict_pre_hooks = HookRegistry()
         self._optimizer_load_state_dict_post_hooks = HookRegistry()
 
+    def _patch_step_function(self) -> None:
+        """Do nothing: every class runs the hooks of its steps.
+
+        Optimizers that wrap another and leave out `__init__` call this, as it does in PyTorch.
+        """
+
     def _group_list(self, groups: Iterable[Any]) -> AnnouncedList:
         return AnnouncedList(groups, self._structure, self._as_group)
 

@@ -112,7 +112,8 @@ def _sum(func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
                 f"add(): a dense tensor of shape {list(getattr(input, 'shape', ()))} and a sparse "
                 f"one of {list(other.shape)} must have the same shape"
             )
-        return func(input, dense, alpha=alpha)
+        # The operators `+` and `+=` have no alpha.
+        return func(input, dense) if alpha == 1 else func(input, dense, alpha=alpha)
     if input.shape != other.shape:
         raise RuntimeError(
             f"add: expected sizes of 'self' and 'other' to match, but {list(input.shape)} != "
@@ -131,6 +132,12 @@ def _sum(func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
         concatenated([input._values_, added]),
         input._size_,
     )
+
+
+def _sum_in_place(func: Any, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    if isinstance(input, SparseTensor):
+        input.refuse(f"{func.__name__}()")
+    return _sum(func, input, other, alpha=alpha)
 
 
 # Dimensions
@@ -256,6 +263,7 @@ RULES: dict[str, Rule] = {
     **_all("mul multiply", _product),
     **_all("div divide true_divide", _quotient),
     **_all("add sub subtract", _sum),
+    **_all("add_ sub_ subtract_", _sum_in_place),
     **_all("transpose swapaxes swapdims", _transposed),
     "permute": _permuted,
     "select": lambda func, *args, **kwargs: selecting.select(*args, **kwargs),

@@ -514,6 +514,23 @@ def test_a_hand_written_optimizer_trains_with_hooks_and_groups():
     assert list(optimizer.state_dict()["state"][0]) == ["average"]
 
 
+def test_a_wrapper_may_ask_for_the_hooks_of_its_steps_instead_of_calling_init():
+    class Wrapper(optim.Optimizer):
+        def __init__(self, base):
+            self._patch_step_function()
+            self.base = base
+
+        def step(self, closure=None):
+            return self.base.step(closure)
+
+    param = flambeau.ones(2, requires_grad=True)
+    wrapper, steps = Wrapper(optim.SGD([param], lr=1.0)), []
+    wrapper.register_step_post_hook(lambda *_: steps.append(param.tolist()))
+    param.grad = flambeau.ones(2)
+    wrapper.step()
+    assert steps == [[0.0, 0.0]]
+
+
 def test_a_wrapper_shares_groups_and_state_with_the_optimizer_it_wraps():
     class Wrapper(optim.Optimizer):
         def __init__(self, base):

@@ -176,3 +176,21 @@ def test_a_softmax_of_rows_far_apart_needs_no_memory_for_all_rows():
 def test_only_sparse_tensors_have_sparse_sums():
     with pytest.raises(TypeError, match="to_sparse"):
         flambeau.sparse.sum(flambeau.ones(2))
+
+
+def test_a_dense_tensor_takes_them_in_sums():
+    ones = flambeau.ones(2, 3)
+    for found in (ones + matrix(), flambeau.add(ones, matrix())):
+        assert found.tolist() == (1 + dense()).tolist()
+    assert (ones - matrix()).tolist() == (1 - dense()).tolist()
+
+
+def test_a_dense_tensor_adds_them_in_place():
+    total = same = flambeau.ones(2, 3)
+    total.add_(matrix(), alpha=2)
+    total.sub_(matrix())
+    total += matrix()
+    assert total is same
+    assert total.tolist() == (1 + 2 * dense()).tolist()
+    with pytest.raises(NotImplementedError, match=r"add_\(\) does not take a sparse tensor"):
+        matrix().add_(matrix())
