@@ -501,7 +501,7 @@ EAGER = [
     Known(
         "rounding decides which results are equal",
         theirs=r"^(\[*)?(True|False)\b",
-        source=r"F\.\w+_norm\(.*(\.(eq|ne|lt|le|gt|ge)\(| (==|!=|<|<=|>|>=) )",
+        source=r"(_norm|Norm(\dd)?)\(.*(\.(eq|ne|lt|le|gt|ge|signbit)\(| (==|!=|<|<=|>|>=) )",
         what=r"call \d+: \w+ elements",
     ),
     Known(
