@@ -112,6 +112,8 @@ def more(model, inputs):
             method(images, None, aug_smooth=True, eigen_smooth=True)
         )
         seen = method(images, targets)
+    factored = package.DeepFeatureFactorization(model, model.late)(images, n_components=2)
+    found["factors"], found["factored"] = (torch.from_numpy(np.asarray(e)) for e in factored)
     back = package.GuidedBackpropReLUModel(model)(images[:1], target_category=2)
     found["guided"] = torch.from_numpy(np.ascontiguousarray(back))
     found["as an image"] = torch.from_numpy(deprocess_image(np.ascontiguousarray(back)))
@@ -128,8 +130,6 @@ def more(model, inputs):
         torch.manual_seed(0)
         found[name] = torch.from_numpy(np.asarray(metric(images, seen, sure, model)))
 
-    # Not DeepFeatureFactorization: it writes into the array that `Tensor.numpy` gives, which is
-    # read-only here.
     segments = torch.nn.Conv2d(3, 2, 3, padding=1)
     driver.fill(segments)
     mask = np.zeros((16, 16), "float32")

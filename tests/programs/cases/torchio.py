@@ -30,7 +30,6 @@ def transforms():
     import torchio as tio
 
     landmarks = {"image": np.linspace(0, 100, 13)}
-    # Not RescaleIntensity: it changes the array that `Tensor.numpy` gives, which is read-only here.
     # Few swaps: if two patches overlap, what PyTorch copies is not defined.
     return [
         tio.RandomFlip(axes=(0, 1, 2)), tio.RandomAffine(image_interpolation="linear"),
@@ -40,7 +39,7 @@ def transforms():
         tio.RandomBiasField(), tio.RandomBlur(), tio.RandomNoise(),
         tio.RandomSwap(patch_size=2, num_iterations=2),
         tio.RandomGamma(), tio.RandomLabelsToImage(label_key="label", image_key="drawn"),
-        tio.ZNormalization(),
+        tio.RescaleIntensity((0, 2)), tio.ZNormalization(),
         tio.ZNormalization(masking_method="label"), tio.HistogramStandardization(landmarks),
         tio.Clamp(0.2, 0.8), tio.Mask("label"), tio.CropOrPad(9), tio.CropOrPad(mask_name="label"),
         tio.Crop((1, 2, 0)), tio.Pad(2), tio.Pad(1, padding_mode="reflect"), tio.Resample(1.5),
