@@ -208,6 +208,16 @@ def test_a_fused_loop_sees_each_write():
     assert total.round().tolist() == [435, 435, 435]
 
 
+def test_results_of_a_fused_loop_are_shared():
+    x = flambeau.ones(3)
+    with flambeau.compiler.gears(fuse=2):
+        for i in range(30):
+            y = x.exp().log().mul(2)
+            found = y.numpy()
+            found[0] = i
+            assert (y + 0).tolist() == [i, 2, 2]
+
+
 def test_captured_by_a_compiled_function():
     x = flambeau.ones(2)
     found = x.numpy()

@@ -55,6 +55,8 @@ def _lend(cell: Cell, view: View | None) -> np.ndarray | None:
     if 0 in shape:
         return np.empty(shape, dtype)
     if not isinstance(cell, LentCell):
+        # In the place of a deferred one.
+        cell.array = array
         cell.loan = _Loan(array)
         cell.__class__ = LentCell
     steps = [each * dtype.itemsize for each in strides]
