@@ -98,13 +98,16 @@ def test_each_device_reads_its_own_bytes_only(mesh, tmp_path, monkeypatch):
     tensor = flambeau.arange(64 * 4096, dtype=flambeau.float32).reshape(64, 4096)
     checkpoint.save({"w": tensor}, checkpoint_id=tmp_path)
     counts = []
-    read = parts.Source.read
 
-    def counted(self, start, count):
-        counts.append(count)
-        return read(self, start, count)
+    def counting(read):
+        def counted(self, start, count):
+            counts.append(count)
+            return read(self, start, count)
 
-    monkeypatch.setattr(parts.Source, "read", counted)
+        return counted
+
+    for name in ("read", "elements"):
+        monkeypatch.setattr(parts.Source, name, counting(getattr(parts.Source, name)))
     devices = mesh.jax().devices
     for spec, share in [(("data",), 1), ((None, "model"), 1), (("data", "model"), 1), ((), 1)]:
         target = flambeau.zeros(64, 4096)
