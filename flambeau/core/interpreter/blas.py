@@ -39,7 +39,7 @@ class _Threads:
         self._calls: dict[object, None] = {}
         self._before = 0
 
-    def one(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def on_one(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function with one thread."""
         call = object()
         try:
@@ -60,7 +60,9 @@ class _Threads:
         self._calls.pop(call, None)
         if self._before and not self._calls:
             self._set(self._before)
-            self._before = 0
+            # A call that another thread began meanwhile has made it 1 again, and needs the number.
+            if not self._calls:
+                self._before = 0
 
 
 @functools.cache
@@ -80,4 +82,4 @@ def _threads() -> _Threads | None:
 def matmul(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """`numpy.matmul` on the calling thread."""
     threads = _threads()
-    return np.matmul(one, other) if threads is None else threads.one(np.matmul, one, other)
+    return np.matmul(one, other) if threads is None else threads.on_one(np.matmul, one, other)

@@ -23,14 +23,14 @@ class Library:
 
 def test_a_call_has_one_thread():
     library = Library()
-    assert library.threads.one(lambda: library.number) == 1
+    assert library.threads.on_one(lambda: library.number) == 1
     assert library.number == 4
 
 
 def test_calls_within_calls():
     library = Library()
-    seen = library.threads.one(
-        lambda: (library.threads.one(lambda: library.number), library.number)
+    seen = library.threads.on_one(
+        lambda: (library.threads.on_one(lambda: library.number), library.number)
     )
     assert seen == (1, 1)
     assert library.number == 4
@@ -44,28 +44,46 @@ def test_a_call_that_fails_gives_the_threads_back(error: type[BaseException]):
         raise error
 
     with pytest.raises(error):
-        library.threads.one(fail)
+        library.threads.on_one(fail)
     assert library.number == 4
 
 
 def test_one_thread_that_the_user_has_chosen_stays():
     library = Library()
-    library.threads.one(lambda: None)
+    library.threads.on_one(lambda: None)
     library.number = 1
-    library.threads.one(lambda: None)
+    library.threads.on_one(lambda: None)
     assert library.number == 1
 
 
 def test_calls_of_several_threads_give_the_threads_back():
     library = Library()
     threads = [
-        threading.Thread(target=lambda: [library.threads.one(int) for _ in range(2000)])
+        threading.Thread(target=lambda: [library.threads.on_one(int) for _ in range(2000)])
         for _ in range(4)
     ]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
+    assert library.number == 4
+
+
+def test_a_call_that_begins_while_another_ends_gives_the_threads_back():
+    class Meanwhile(Library):
+        """Another thread's call begins just after the number is set again."""
+
+        def set(self, number: int) -> None:
+            super().set(number)
+            if number > 1 and not begun:
+                begun.append(object())
+                self.threads._calls[begun[0]] = None
+                self.threads._before, self.number = self.number, 1
+
+    begun: list[object] = []
+    library = Meanwhile()
+    library.threads.on_one(int)
+    library.threads._end(begun[0])
     assert library.number == 4
 
 
