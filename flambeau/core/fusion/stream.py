@@ -168,7 +168,7 @@ class Stream:
         if segment is None:
             return array.value
         value = segment.alone(array)
-        if value is None and segment is self.segment:
+        if value is None and segment is self.segment and segment.point.program is None:
             # Nothing that goes on after this call can run as one program.
             self._forget(segment.point.path()[0])
             self._read_after.add(segment.point.step.call)
@@ -277,7 +277,11 @@ class Stream:
         segment = self.segment
         if segment is None:
             recorder = self._recorder if self.take == self._record else None
-            return None if recorder is None else recorder.closing(call)
+            if recorder is None:
+                return None
+            # Writes of its results through views come after it.
+            self.take = self._idle
+            return recorder.closing(call)
         for point in segment.point.after:
             if point.step.call is call:
                 kept = segment.kept()
@@ -289,7 +293,8 @@ class Stream:
                 if point.is_missed() and point.key is not None:
                     # Its program is made from another recording.
                     self._forget(point.path()[0])
-                    self._seen.setdefault(point.key, _Seen()).count = point.repetitions
+                    again = self._seen[point.key] = _Seen()
+                    again.count = point.repetitions
                     self._want(point.key)
         self.end()
         return None

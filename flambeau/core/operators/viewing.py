@@ -18,6 +18,7 @@ from flambeau.core.support.modes import modes
 from flambeau.core.tape import nodes as tape
 from flambeau.core.tape.node import move_history, reshape_history
 from flambeau.core.values.attributes import handle_on
+from flambeau.core.values.cell import abstract
 from flambeau.core.values.dual import suspended, tangent_of
 from flambeau.core.values.inside import capture, stops_gradients
 from flambeau.core.values.steps import Bitcast, Reshape, Step
@@ -58,10 +59,11 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     if running is not None and _is_traced(starts):
         # A position computed inside a transformation is not known outside of it.
         source = running.lift(source)
-    view = unrecorded_view(source, step, name, starts)
+    positions = _positions(starts)
+    view = unrecorded_view(source, step, name, positions)
     if modes.grad_enabled:
         if source.requires_grad:
-            _record_view(source, view, step, name, starts)
+            _record_view(source, view, step, name, positions)
     elif view._view.ban is None:
         view._view.ban = MADE_IN_NO_GRAD
     return view
@@ -88,9 +90,8 @@ def make_views(
             each._view.ban = ban
     if modes.grad_enabled and views and source.requires_grad:
         kernel = _parts_kernel(whole, name)
-        aval = jax.ShapeDtypeStruct(tuple(source.shape), source.dtype.numpy)
         cls = tape.node_class(kernel.node_name)
-        node = cls(kernel, (aval,), (tape.edge_of(source),), len(views))
+        node = cls(kernel, (_aval(source),), (tape.edge_of(source),), len(views))
         for number, each in enumerate(views):
             each._grad_fn, each._output_nr, each._requires_grad = node, number, True
     return views
@@ -182,21 +183,26 @@ def _joined(before: Any, positions: Any) -> Any:
 def _record_view(source: Tensor, view: Tensor, step: Step, name: str, starts: Any) -> None:
     edge = tape.edge_of(source)
     assert edge is not None
-    node = _view_node(edge, tuple(source.shape), source.dtype.numpy, step, name, starts)
+    node = _view_node(edge, _aval(source), step, name, starts)
     if node is not None:
         view._grad_fn, view._requires_grad = node, True
 
 
-def _view_node(
-    edge: Any, shape: tuple[int, ...], numpy_dtype: Any, step: Step, name: str, starts: Any
-) -> Any:
+def _aval(tensor: Tensor) -> jax.ShapeDtypeStruct:
+    """The shape and dtype of a tensor."""
+    of = tensor._view
+    if of is not None:
+        return abstract(of.shape, of.numpy_dtype)
+    array = tensor._cell.array
+    return abstract(tuple(array.shape), array.dtype)
+
+
+def _view_node(edge: Any, aval: jax.ShapeDtypeStruct, step: Step, name: str, starts: Any) -> Any:
     """The node of one view step, or ``None`` where no gradient passes."""
     if isinstance(step, Bitcast):
         return None
     kernel = _view_kernel(step, name)
-    aval = jax.ShapeDtypeStruct(shape, numpy_dtype)
-    saved = (aval, _positions(starts))
-    return tape.node_class(kernel.node_name)(kernel, saved, (edge, None), 1)
+    return tape.node_class(kernel.node_name)(kernel, (aval, starts), (edge, None), 1)
 
 
 def replay_view(tensor: Tensor, of: View) -> None:
@@ -213,15 +219,15 @@ def replay_view(tensor: Tensor, of: View) -> None:
     if of.ban is not None:
         raise forbidden_write("its base or another view of it", of)
     edge: Any = tape.edge_of(base)
-    shape, numpy_dtype = tuple(base.shape), base.dtype.numpy
+    aval = _aval(base)
     steps, names, starts = of.from_base()
     used = 0
     for step, name in zip(steps, names, strict=True):
         own = starts[used : used + step.starts] if step.starts and starts is not None else None
         used += step.starts
-        node = edge and _view_node(edge, shape, numpy_dtype, step, name, own)
+        node = edge and _view_node(edge, aval, step, name, own)
         edge = node and (node, 0)
-        shape, numpy_dtype = step.result(shape, numpy_dtype)
+        aval = abstract(*step.result(aval.shape, aval.dtype))
     move_history(tensor, edge and edge[0], 0)
 
 

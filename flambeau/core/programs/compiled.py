@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import os
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import metadata
@@ -84,7 +85,10 @@ def compiled(
             name, function, misses.trace, misses.place_of_plan, misses.place_of_template,
             _forget_now_and_then,
         )  # fmt: skip
-    return jit_core.pjit(name, named(function, name), misses, _cache())
+    found = jit_core.pjit(name, named(function, name), misses, _cache())
+    if jit_core.IS_KNOWN:
+        misses.face = weakref.ref(found)
+    return found
 
 
 def jitted(function: Callable[..., Any]) -> Any:
@@ -164,8 +168,8 @@ class _Misses:
     """
 
     __slots__ = (
-        "__weakref__", "_description", "_prepared", "_traced", "donate", "first_gear", "function",
-        "like", "name", "options",
+        "__weakref__", "_description", "_prepared", "_traced", "donate", "face", "first_gear",
+        "function", "like", "name", "options",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +187,8 @@ class _Misses:
         self.like = like
         #: Evaluates the first calls; ``None`` if all are compiled.
         self.first_gear: FirstGear | None = None
+        #: The function that calls this, while it lives.
+        self.face: Callable[[], Any] = lambda: None
         # Programs that no call has asked for yet.
         self._prepared: dict[Any, _Call] = {}
         self._description: str | None = None
@@ -214,7 +220,7 @@ class _Misses:
         else:
             if any(type(each) is Deferred for each in leaves):
                 arguments = tree.unflatten([*map(computed, leaves)])
-                return self._run(arguments)[0], None, False
+                return self.face()(*arguments), None, False
             gathered = meshes.together(leaves)
             if gathered is not None:
                 return self._run_watched(gathered, tree, leaves)

@@ -20,7 +20,7 @@ from flambeau.core.operators.viewing import make_view, unrecorded_view
 from flambeau.core.operators.writing import assign, check_fits, put
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
-from flambeau.core.values.steps import Cut, Reshape, Slice
+from flambeau.core.values.steps import Reshape
 from flambeau.core.values.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.ops.common.derivatives import moved
 from flambeau.ops.indices.placement import all_inside, full_subscript, overwrite
@@ -29,12 +29,12 @@ from flambeau.ops.indices.subscript import (
     check_bounds,
     check_broadcast,
     is_mask,
+    key_of,
     parse,
     with_positions,
     without_masks,
 )
 from flambeau.ops.selections.selection import coordinates, is_selected_by, select
-from flambeau.ops.shapes.slicing import wrap_index
 
 __all__ = ["index_put", "index_put_"]
 
@@ -51,26 +51,21 @@ def _getitem(self: Tensor, index: Any) -> Any:
         IndexError: An entry is out of bounds or does not fit.
         ValueError: A slice has a step below 1.
     """
-    if type(index) is int and type(self) in PLAIN_TYPES:
-        shape = self.shape
-        if shape:
-            start = wrap_index(index, shape[0], 0)
-            return make_view(self, _FIRST, "select", (start,))
-    given = (self, index)
-    if has_torch_function(flattened(given)):
-        return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
-    if not self.ndim and (type(index) is int or type(index) is slice):
+    key = key_of(index)
+    if key is None or type(self) not in PLAIN_TYPES:
+        given = (self, index)
+        if has_torch_function(flattened(given)):
+            return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
+    shape = tuple(self.shape)
+    if not shape and (type(index) is int or type(index) is slice):
         raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
-    subscript = parse(tuple(self.shape), index)
+    subscript = parse(shape, index, key)
     view = self
     for step, name, starts in subscript.steps:
         view = make_view(view, step, name, starts)
     if subscript.indices:
         return read(view, subscript.indices)
-    return view if view is not self else make_view(self, Reshape(tuple(self.shape)), subscript.name)
-
-
-_FIRST = Slice((Cut(0, 1, 1, True),))
+    return view if view is not self else make_view(self, Reshape(shape), subscript.name)
 
 
 def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
@@ -149,14 +144,16 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
             subscript holds index arrays; or the tensor is a leaf that requires grad.
         TypeError: The value is not a tensor or number.
     """
+    key = key_of(index)
     given = (self, index, value)
-    if has_torch_function(flattened(given)):
+    if has_torch_function(flattened(given if key is None else (self, value))):
         handle_torch_function(Tensor.__setitem__, flattened(given), *given)
         return
     value = _assignable(value)
-    if not self.ndim and (type(index) is int or type(index) is slice):
+    shape = tuple(self.shape)
+    if not shape and (type(index) is int or type(index) is slice):
         raise IndexError("a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number")
-    subscript = parse(tuple(self.shape), index)
+    subscript = parse(shape, index, key)
     if isinstance(value, Tensor) and value.device != self.device:
         value = value.to(self.device)
     if not subscript.indices:

@@ -7,6 +7,7 @@ view: ``x[0, :, [0, 1]]`` has the dimension of the list last.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -48,15 +49,62 @@ class Subscript(NamedTuple):
     name: str
 
 
-def parse(shape: tuple[int, ...], subscript: Any) -> Subscript:
+def parse(shape: tuple[int, ...], subscript: Any, key: tuple[Any, ...] | None = None) -> Subscript:
     """Parse ``subscript`` for a tensor of this shape.
+
+    Args:
+        shape: The shape of the tensor.
+        subscript: What stands between the brackets.
+        key: `key_of` the subscript, if it is known.
 
     Raises:
         IndexError: It has too many entries, an integer is out of bounds, a mask does not fit, or an
             entry has a type that cannot index.
         ValueError: A slice has a step below 1.
     """
-    items = list(map(_entry, _as_tuple(subscript)))
+    return _parsed(shape, _as_tuple(subscript)) if key is None else _remembered(shape, key)
+
+
+_SIMPLE = frozenset({int, type(None), type(...)})
+
+
+def key_of(subscript: Any) -> tuple[Any, ...] | None:
+    """A key of a subscript of integers, slices, ``None`` and ``...``; ``None`` for any other.
+
+    Traces have no keys: sizes of their tensors may be symbolic.
+    """
+    if modes.trace is not None:
+        return None
+    key: list[Any] = []
+    for item in subscript if type(subscript) is tuple else (subscript,):
+        kind = type(item)
+        if kind is slice:
+            # Python before 3.12 cannot hash a slice.
+            bounds = item.start, item.stop, item.step
+            if not _SIMPLE.issuperset(map(type, bounds)):
+                return None
+            key.append(bounds)
+        elif kind in _SIMPLE:
+            key.append(item)
+        else:
+            return None
+    return tuple(key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(shape: tuple[int, ...], key: tuple[Any, ...]) -> Subscript:
+    """`parse` of the subscript of a key."""
+    found = _parsed(shape, tuple([slice(*e) if type(e) is tuple else e for e in key]))
+    steps = [
+        (step, name, None if starts is None else np.array(starts, np.int64))
+        for step, name, starts in found.steps
+    ]
+    return found._replace(steps=steps)
+
+
+def _parsed(shape: tuple[int, ...], entries: tuple[Any, ...]) -> Subscript:
+    """`parse` for a tuple of entries."""
+    items = list(map(_entry, entries))
     used = sum(map(_consumed, items))
     ndim = len(shape)
     if used > ndim:
