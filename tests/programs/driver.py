@@ -31,6 +31,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torchvision_operators
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -170,6 +172,7 @@ def main(path: str, folder: str, other: str | None = None) -> None:
 
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
+    torchvision_operators.provide()
     case, numbers, facts = load(path), {}, {"torch": torch.__version__}
     facts["version"] = importlib.metadata.version(case.PACKAGE.partition("[")[0])
     facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")

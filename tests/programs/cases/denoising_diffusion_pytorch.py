@@ -12,24 +12,11 @@ PACKAGE = "denoising-diffusion-pytorch"
 SMALL = {"dim": 8, "dim_mults": (1, 2), "attn_heads": 2, "attn_dim_head": 4}
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 def drawn(*shape, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).random(shape).astype("float32"))
 
 
 def build():
-    declare_operators()
     from denoising_diffusion_pytorch import GaussianDiffusion, Unet
 
     unet = Unet(channels=1, flash_attn=False, **SMALL)

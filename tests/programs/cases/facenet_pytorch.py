@@ -8,45 +8,6 @@ import torch
 PACKAGE = "facenet-pytorch"
 
 
-def nms(boxes, scores, iou_threshold):
-    """Which boxes are kept, the best first: the other ones overlap with one of them."""
-    order = scores.argsort(descending=True, stable=True)
-    corners = boxes[order]
-    sizes = (corners[:, 2:] - corners[:, :2]).prod(1)
-    low = torch.maximum(corners[:, None, :2], corners[:, :2])
-    high = torch.minimum(corners[:, None, 2:], corners[:, 2:])
-    common = (high - low).clamp(min=0).prod(2)
-    overlap = (common / (sizes[:, None] + sizes - common) > iou_threshold).numpy()
-    kept = np.ones(len(overlap), bool)
-    for row, overlapping in enumerate(overlap):
-        if kept[row]:
-            kept[row + 1 :] &= ~overlapping[row + 1 :]
-    return order[torch.from_numpy(kept)]
-
-
-def give_nms():
-    """An operator in the place of torchvision's compiled one, where that does not load."""
-
-    def give():
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-        torch.library.impl("torchvision::nms", "cpu")(nms)
-
-    try:
-        import torchvision
-    except RuntimeError:
-        give()
-        import torchvision
-    else:
-        if torchvision.extension._has_ops():
-            return
-        give()
-    torchvision.extension._has_ops = lambda: True
-
-
 def faces(seed=0, size=96):
     values = np.random.default_rng(seed).standard_normal((3, 3, size, size)).astype("float32")
     return torch.from_numpy(values)
@@ -60,8 +21,6 @@ def network(**options):
 
 
 def build():
-    give_nms()
-
     def loss(model, images, labels):
         return torch.nn.functional.cross_entropy(model(images), labels)
 

@@ -9,18 +9,6 @@ import torch
 PACKAGE = "grad-cam"
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -64,7 +52,6 @@ def build():
 
 
 def more(model, inputs):
-    declare_operators()
     import driver
     import pytorch_grad_cam as package
     from pytorch_grad_cam import metrics

@@ -9,18 +9,6 @@ import torch
 PACKAGE = "laplace-torch"
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 def data(kind="classification"):
     rng = np.random.default_rng(0)
     values = torch.from_numpy(rng.standard_normal((12, 3)).astype("float32"))
@@ -44,7 +32,6 @@ def build():
 
 
 def more(model, inputs):
-    declare_operators()
     from laplace import Laplace, marglik_training
     from laplace.curvature import CurvlinopsEF, CurvlinopsGGN
 

@@ -10,18 +10,6 @@ import torch
 PACKAGE = "lightly"
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 def drawn(seed, *shape):
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
 
@@ -42,7 +30,6 @@ class SimCLR(torch.nn.Module):
 
 
 def build():
-    declare_operators()
     from lightly.loss import NTXentLoss
 
     criterion = NTXentLoss(temperature=0.5)

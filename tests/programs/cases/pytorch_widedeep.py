@@ -13,18 +13,6 @@ ROWS = 8
 WORDS = ["red", "blue", "green", "tall", "small", "old", "new", "dark"]
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 def table():
     import pandas as pd
 
@@ -84,7 +72,6 @@ def whole():
 
 
 def build():
-    declare_operators()
     model, inputs = whole()
     target = torch.from_numpy(table()[["income"]].to_numpy().astype("float32"))
 

@@ -7,26 +7,6 @@ PACKAGE = "torchvision"
 MODELS = ("squeezenet1_1", "mobilenet_v3_small")
 
 
-def give_nms():
-    """An operator in the place of torchvision's compiled one, where that is not there."""
-    from torchvision import extension, ops
-
-    if extension._has_ops():
-        return
-
-    @torch.library.custom_op("torchvision::nms", mutates_args=())
-    def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
-        order = scores.argsort(descending=True, stable=True)
-        overlap = (ops.box_iou(boxes, boxes)[order][:, order] > iou_threshold).numpy()
-        kept = np.ones(len(overlap), bool)
-        for row, overlapping in enumerate(overlap):
-            if kept[row]:
-                kept[row + 1 :] &= ~overlapping[row + 1 :]
-        return order[torch.from_numpy(kept)]
-
-    extension._has_ops = lambda: True
-
-
 def build():
     from torchvision.models import resnet18
 
@@ -61,7 +41,6 @@ def more(model, inputs):
     found["transforms"] = resized(images)
     found["flipped"] = v2.functional.horizontal_flip(images)
     found["overlaps"] = ops.box_iou(boxes, boxes)
-    give_nms()
     scores = torch.from_numpy(np.random.default_rng(3).random(30).astype("float32"))
     found["kept"] = ops.nms(boxes, scores, 0.3)
     found["kept in groups"] = ops.batched_nms(boxes, scores, torch.arange(30) % 3, 0.3)

@@ -6,18 +6,6 @@ import torch
 PACKAGE = "ultralytics"
 
 
-def declare_operators():
-    """The operators that torchvision's import asks for, where its compiled ones do not load."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in ("nms", "qnms"):
-            torch.library.define(
-                f"torchvision::{name}",
-                "(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor",
-            )
-
-
 def a_model(name="yolo11n", kind="DetectionModel"):
     import driver
     from ultralytics.cfg import get_cfg
@@ -40,7 +28,6 @@ def a_batch():
 
 
 def build():
-    declare_operators()
     batch = a_batch()
 
     def loss(model, *values):
