@@ -116,6 +116,28 @@ def update():
     return optimizer.step, state
 
 
+def shared(compiled):
+    """A step whose parameters share their elements with arrays of NumPy."""
+    step, state, optimizer = training(compiled, 3)
+    parameters = optimizer.param_groups[0]["params"]
+    arrays = [each.detach().numpy() for each in parameters]
+
+    def shared_state():
+        found = state()
+        assert found[: len(arrays)] == [each.tolist() for each in arrays]
+        return found
+
+    return step, shared_state
+
+
+def eager_shared():
+    return shared(False)
+
+
+def compiled_shared():
+    return shared(True)
+
+
 def materialized():
     flambeau.manual_seed(0)
     with flambeau.device("meta"):
@@ -131,7 +153,7 @@ def materialized():
 
 SITUATIONS = [
     first_compiled, later_compiled, first_leaving, later_leaving,
-    eager, first_update, update, materialized,
+    eager, first_update, update, eager_shared, compiled_shared, materialized,
 ]  # fmt: skip
 
 
