@@ -11,6 +11,7 @@ from typing import Any
 import flambeau.profiler.calls as watching
 from flambeau.core.programs.gears import gears
 from flambeau.core.support.modes import no_grad
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.uninitialized import is_lazy
@@ -144,6 +145,7 @@ class Summary:
         return diagram(self.rows, self.depth, self._edges)
 
 
+@trimmed
 def summary(
     model: Module, *args: Any, depth: int | None = None, timed: bool = False, **kwargs: Any
 ) -> Summary:

@@ -17,6 +17,7 @@ from flambeau.core.operators.op import function
 from flambeau.core.operators.writing import put_out
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.factories.factory import Options, asked, factory, shape_of, wrap_new
 from flambeau.random import sample
@@ -65,6 +66,7 @@ def randn(*sizes: Any, size: Any = None, generator: Any = None, **options: Unpac
     return _new("randn", "normal", shape, generator, options)
 
 
+@trimmed
 def _new(
     name: str,
     kind: str,

@@ -20,6 +20,7 @@ from flambeau.core.operators.viewing import make_view, unrecorded_view
 from flambeau.core.operators.writing import assign, check_fits, put
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
 from flambeau.core.values.steps import Cut, Reshape, Slice
 from flambeau.core.values.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.ops.common.derivatives import moved
@@ -51,23 +52,31 @@ def _getitem(self: Tensor, index: Any) -> Any:
         IndexError: An entry is out of bounds or does not fit.
         ValueError: A slice has a step below 1.
     """
-    if type(index) is int and type(self) in PLAIN_TYPES:
-        shape = self.shape
-        if shape:
-            start = wrap_index(index, shape[0], 0)
-            return make_view(self, _FIRST, "select", (start,))
-    given = (self, index)
-    if has_torch_function(flattened(given)):
-        return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
-    if not self.ndim and (type(index) is int or type(index) is slice):
-        raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
-    subscript = parse(tuple(self.shape), index)
-    view = self
-    for step, name, starts in subscript.steps:
-        view = make_view(view, step, name, starts)
-    if subscript.indices:
-        return read(view, subscript.indices)
-    return view if view is not self else make_view(self, Reshape(tuple(self.shape)), subscript.name)
+    try:
+        if type(index) is int and type(self) in PLAIN_TYPES:
+            shape = self.shape
+            if shape:
+                start = wrap_index(index, shape[0], 0)
+                return make_view(self, _FIRST, "select", (start,))
+        given = (self, index)
+        if has_torch_function(flattened(given)):
+            return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
+        if not self.ndim and (type(index) is int or type(index) is slice):
+            raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
+        subscript = parse(tuple(self.shape), index)
+        view = self
+        for step, name, starts in subscript.steps:
+            view = make_view(view, step, name, starts)
+        if subscript.indices:
+            return read(view, subscript.indices)
+        return (
+            view
+            if view is not self
+            else make_view(self, Reshape(tuple(self.shape)), subscript.name)
+        )
+    except Exception as error:
+        trim(error)
+        raise
 
 
 _FIRST = Slice((Cut(0, 1, 1, True),))
@@ -149,22 +158,28 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
             subscript holds index arrays; or the tensor is a leaf that requires grad.
         TypeError: The value is not a tensor or number.
     """
-    given = (self, index, value)
-    if has_torch_function(flattened(given)):
-        handle_torch_function(Tensor.__setitem__, flattened(given), *given)
-        return
-    value = _assignable(value)
-    if not self.ndim and (type(index) is int or type(index) is slice):
-        raise IndexError("a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number")
-    subscript = parse(tuple(self.shape), index)
-    if isinstance(value, Tensor) and value.device != self.device:
-        value = value.to(self.device)
-    if not subscript.indices:
-        target = _target(self, subscript, unrecorded_view)
-        assign(target, value, "copy_" if isinstance(value, Tensor) else "fill_")
-        return
-    maker = make_view if modes.grad_enabled else unrecorded_view
-    write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")
+    try:
+        given = (self, index, value)
+        if has_torch_function(flattened(given)):
+            handle_torch_function(Tensor.__setitem__, flattened(given), *given)
+            return
+        value = _assignable(value)
+        if not self.ndim and (type(index) is int or type(index) is slice):
+            raise IndexError(
+                "a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number"
+            )
+        subscript = parse(tuple(self.shape), index)
+        if isinstance(value, Tensor) and value.device != self.device:
+            value = value.to(self.device)
+        if not subscript.indices:
+            target = _target(self, subscript, unrecorded_view)
+            assign(target, value, "copy_" if isinstance(value, Tensor) else "fill_")
+            return
+        maker = make_view if modes.grad_enabled else unrecorded_view
+        write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def _assignable(value: Any) -> Any:
