@@ -248,6 +248,22 @@ def test_a_notebook_shows_a_tree_without_markup_from_names():
     assert "&lt;b&gt;" in html
 
 
+def test_a_container_that_is_not_called_has_the_operations_of_its_modules():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    whole, layers, *_ = flambeau.summary(Net(), flambeau.ones(1, 4)).rows
+    assert layers.flops == whole.flops == 3 * 2 * 4 * 4
+    assert (layers.calls, layers.output) == (0, None)
+
+
 def test_a_diagram_shows_the_flow_of_data():
     class Net(nn.Module):
         def __init__(self):

@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.profiler import tree
 from flambeau.profiler.boxes import Box, lines, nested
-from flambeau.profiler.calls import INPUT, OUTPUT
+from flambeau.profiler.calls import INPUT, OUTPUT, around
 from flambeau.profiler.drawing import drawn
 
 
@@ -62,7 +62,7 @@ def diagram(rows: Sequence[Any], depth: int | None, edges: Iterable[tuple[Any, A
         depth: The depth to which modules are shown.
         edges: The flow of data between modules that call no others.
     """
-    called = {each for row in rows if row.calls for each in _around(row.path)}
+    called = {each for row in rows if row.calls for each in around(row.path)}
     within = [each for each in rows if depth is None or each.depth <= depth]
     shown = [each for each in within if each.path in called]
     names: dict[Any, str] = {INPUT: "input"}
@@ -78,17 +78,9 @@ def diagram(rows: Sequence[Any], depth: int | None, edges: Iterable[tuple[Any, A
     return result
 
 
-def _around(path: str) -> Iterator[str]:
-    """A path, and those of the modules around it."""
-    yield path
-    while path:
-        path = path.rpartition(".")[0]
-        yield path
-
-
 def _shown(end: Any, names: Mapping[Any, str]) -> Any:
     """The innermost shown module around a path."""
-    return next(e for e in _around(end) if e in names) if isinstance(end, str) else end
+    return next(e for e in around(end) if e in names) if isinstance(end, str) else end
 
 
 def _mermaid(boxes: Sequence[Box], arrows: Iterable[tuple[str, str]]) -> Iterator[str]:
