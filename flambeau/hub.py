@@ -28,6 +28,7 @@ from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
 from flambeau.checkpoint.io import load as _load_file
 from flambeau.checkpoint.limits import Limits
 from flambeau.core.support.settings import setting
+from flambeau.core.support.tracebacks import trimmed
 
 
 class _NoBar:
@@ -229,6 +230,7 @@ def _unpack(path: str, folder: str) -> None:
 # Repositories
 
 
+@trimmed
 def load(
     repo_or_dir: str,
     model: str,

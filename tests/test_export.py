@@ -1,5 +1,6 @@
 """Exported programs: they equal the model for every size, and files are read without its code."""
 
+import hashlib
 import io
 import json
 import subprocess
@@ -98,6 +99,14 @@ MODELS = {
     "gru": (lambda: nn.GRU(4, 6), "n b 4"),
     "max pool": (lambda: nn.MaxPool2d(3, 2, 1), "b 3 h w"),
     "dilated max pool": (lambda: nn.MaxPool2d(2, 1, dilation=2), "b 3 h w"),
+    "max pool by ceil": (lambda: nn.MaxPool2d(3, 2, 1, ceil_mode=True), "b 3 h w"),
+    "average pool": (lambda: nn.AvgPool2d(2), "b 3 h w"),
+    "average pool by ceil": (lambda: nn.AvgPool2d(3, 2, 1, True, False), "b 3 h w"),
+    "nearest": (lambda: nn.Upsample(scale_factor=(2, 0.5)), "b 3 h w"),
+    "nearest of a size": (lambda: nn.Upsample((5, 7), mode="nearest-exact"), "b 3 h w"),
+    "linear of a size": (lambda: nn.Upsample(9, mode="linear"), "b 3 h"),
+    "linear corners": (lambda: nn.Upsample(None, 2, "bilinear", align_corners=True), "b 3 h w"),
+    "cubic": (lambda: nn.Upsample(None, (1.5, 2), "bicubic"), "b 3 h w"),
     "loss": (Loss, "b 5"),
     "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32), 2), "n b 16"),
     "resnet": (resnet, "b 3 16 16"),
@@ -429,7 +438,7 @@ def test_headers_with_other_entries_are_refused(value):
     header = {}
     with_header(content, header.update)
     for name, kept in header.items():
-        if kept != value and not (name == "name" and isinstance(value, str)):
+        if kept != value and not (name in ("name", "jax") and isinstance(value, str)):
             changed = with_header(content, lambda facts, name=name: facts.update({name: value}))
             with pytest.raises(CheckpointError):
                 load(io.BytesIO(changed))
@@ -446,6 +455,10 @@ def nest(facts):
     ("change", "error", "message"),
     [
         (lambda facts: facts.update(version=2), RefusedContentError, "version 2 of the format"),
+        (
+            lambda facts: facts.update(convention=99, jax="9.9.9"), RefusedContentError,
+            "JAX 9.9.9 has written one of convention 99",
+        ),
         (lambda facts: facts.update(digest="0"), DamagedFileError, "digest"),
         (lambda facts: facts["inputs"][0].__setitem__(2, [4, 3]), DamagedFileError, "no bounds"),
         (lambda facts: facts["inputs"][0].__setitem__(1, "int8"), DamagedFileError, "other inputs"),
@@ -455,10 +468,20 @@ def nest(facts):
         (lambda facts: facts.update(tied={"bias": "x"}), DamagedFileError, "than it holds"),
         (nest, DamagedFileError, "nested too deeply"),
     ],
-)
+)  # fmt: skip
 def test_headers_that_do_not_fit_are_refused(change, error, message):
     with pytest.raises(error, match=message):
         load(io.BytesIO(with_header(saved(small()), change)))
+
+
+def test_a_program_that_this_jax_cannot_read_names_both_versions():
+    program = small()
+    text = program.stablehlo().encode()
+    newer = text.replace(b"stablehlo.add", b"stablehlo.xyz")
+    facts = {"digest": hashlib.sha256(newer).hexdigest(), "jax": "9.9.9"}
+    content = with_header(saved(program).replace(text, newer), lambda found: found.update(facts))
+    with pytest.raises(CheckpointError, match=r"JAX [\d.]+ cannot read .* which JAX 9\.9\.9 has"):
+        load(io.BytesIO(content))
 
 
 def test_other_files_are_refused():
@@ -489,3 +512,47 @@ def test_a_program_that_calls_functions_outside_of_xla_is_refused():
     hostile = ExportedProgram(exported, plain._facts, {})
     with pytest.raises(RefusedContentError, match="calls xla_ffi_python_cpu_callback"):
         reloaded(hostile)
+
+
+def test_scaling_an_open_size_by_another_number_is_refused():
+    x = flambeau.ones(1, 1, 4)
+    with pytest.raises(RuntimeError, match=r"by a fraction such as 2, 0\.5 or 1\.25, got 0\.7"):
+        export(nn.Upsample(scale_factor=0.7), (x,), dynamic_shapes=({2: Dim("n")},))
+
+
+def onnx_of(program):
+    """The program in ONNX, with its state as constants."""
+    import jax
+    from jax.extend.core import jaxpr_as_fun
+
+    jax2onnx = pytest.importorskip("jax2onnx", reason="jax2onnx is not installed")
+    function = jaxpr_as_fun(program.jaxpr)
+    state = [each.numpy() for each in program.state_dict.values()]
+    inputs = [jax.ShapeDtypeStruct(e.shape, e.dtype) for e in program.jaxpr.in_avals[len(state) :]]
+    return jax2onnx.to_onnx(lambda *arrays: function(*state, *arrays), inputs)
+
+
+IN_ONNX = [
+    "linear", "convolution", "transposed", "attention", "multi-head", "layer norm", "batch norm",
+    "softmax", "gru", "lstm cell", "encoder",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_ONNX)
+def test_a_converter_makes_onnx_of_a_program(name):
+    onnx = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model, sample, (sizes,) = made(name)
+    batch = [each if getattr(each, "__name__", "") == "b" else None for each in sizes]
+    program = export(model, (sample(3),), dynamic_shapes=(batch,))
+    session = onnx.InferenceSession(
+        onnx_of(program).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    x, (given,) = sample(3), session.get_inputs()
+    expected = flambeau.utils._pytree.tree_leaves(model(x))
+    for found, wanted in zip(session.run(None, {given.name: x.numpy()}), expected, strict=True):
+        np.testing.assert_allclose(found, wanted.detach().numpy(), atol=3e-5)
+
+
+def test_a_loaded_program_has_no_jaxpr():
+    assert str(small().jaxpr).startswith("{ lambda")
+    assert reloaded(small()).jaxpr is None

@@ -1,8 +1,11 @@
 """A summary counts what formulas give, and neither computes nor changes anything."""
 
 import copy
+import pickle
 import random
 import re
+import sys
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -245,6 +248,22 @@ def test_a_notebook_shows_a_tree_without_markup_from_names():
     assert "&lt;b&gt;" in html
 
 
+def test_a_container_that_is_not_called_has_the_operations_of_its_modules():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    whole, layers, *_ = flambeau.summary(Net(), flambeau.ones(1, 4)).rows
+    assert layers.flops == whole.flops == 3 * 2 * 4 * 4
+    assert (layers.calls, layers.output) == (0, None)
+
+
 def test_a_diagram_shows_the_flow_of_data():
     class Net(nn.Module):
         def __init__(self):
@@ -271,6 +290,69 @@ def test_a_diagram_shows_the_flow_of_data():
     assert "subgraph" not in flambeau.summary(Net(), flambeau.ones(1, 4), depth=1).diagram()
     with pytest.raises(ValueError, match="needs a call of the model"):
         flambeau.summary(Net()).diagram()
+
+
+def links_of(html):
+    """The texts of the clickable modules, with those of the elements that they lead to."""
+    targets = dict(re.findall(r'<(?:div|summary) id="([^"]+)"[^>]*><span[^>]*>(.*?)</span>', html))
+    anchors = re.findall(r'<a xlink:href="#([^"]+)"[^>]*>(.*?)</a>', html, re.DOTALL)
+    return {
+        re.search(r"<text[^>]*>(.*?)</text>", drawn)[1]: re.sub("<[^>]*>", "", targets[target])
+        for target, drawn in anchors
+    }
+
+
+def test_a_diagram_in_a_notebook_leads_to_the_rows_of_its_modules():
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Identity(), Block(4)))
+    html = flambeau.summary(model, flambeau.ones(1, 4)).diagram()._repr_mimebundle_()["text/html"]
+    assert links_of(html) == {
+        "0: Linear": "0 Linear", "1: Sequential": "1 Sequential", "0: Identity": "0 Identity",
+        "1: Block": "1 Block", "linear: Linear": "linear Linear", "activation: GELU":
+        "activation GELU",
+    }  # fmt: skip
+    assert "1.1.linear (Linear)&#10;output [1, 4]&#10;20 parameters, 80 B&#10;32 FLOPs" in html
+    other = flambeau.summary(model, flambeau.ones(1, 4)).diagram()._repr_mimebundle_()["text/html"]
+    ids = re.compile(r' id="(flambeau[^"]+)"')
+    assert not {*ids.findall(html)} & {*ids.findall(other)}
+
+
+def test_svg_shows_every_name_and_every_arrow():
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Identity()
+
+        def forward(self, x, deep=True):
+            return self.inner(x) if deep else x + 1
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module('<a "b" \\N>', nn.Linear(4, 4))
+            self.twice = Twice()
+
+        def forward(self, x):
+            return self.twice(getattr(self, '<a "b" \\N>')(self.twice(x)), deep=False)
+
+    diagram = flambeau.summary(Net(), flambeau.ones(1, 4)).diagram()
+    drawing = ET.fromstring(diagram.svg())
+    texts = {each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text")}
+    assert {'<a "b" \\N>: Linear', "twice: Twice", "inner: Identity", "input"} <= texts
+    edges = [each for each in drawing.iter() if each.get("class") == "edge"]
+    # One of them leads to the box of a module that once called another and once did not.
+    assert len(edges) == diagram.count("-->") == 4
+    assert copy.deepcopy(diagram).svg() == pickle.loads(pickle.dumps(diagram)).svg()
+
+
+def test_without_graphviz_a_diagram_is_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    diagram = flambeau.summary(LINEAR, flambeau.ones(1, 3)).diagram()
+    assert diagram._repr_mimebundle_().keys() == {"text/vnd.mermaid", "text/plain"}
+    with pytest.raises(ImportError, match=r"needs pygraphviz.*pip install 'pygraphviz>=2'"):
+        diagram.svg()
 
 
 def test_a_functional_model_has_a_total():

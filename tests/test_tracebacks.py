@@ -105,7 +105,7 @@ MISTAKES = {
         lambda: block()(ones(2, 3)), RuntimeError, "cannot be multiplied", 3, "in 1.1 (Linear)"
     ),
     "own module": Mistake(
-        lambda: Custom()(ones(2, 2)), AttributeError, "'Custom' object has no attribute", 9,
+        lambda: Custom()(ones(2, 2)), AttributeError, "'Custom' object has no attribute", 1,
         "in Custom",
     ),
     "forgotten init": Mistake(Forgetful, AttributeError, "before Module.__init__()"),

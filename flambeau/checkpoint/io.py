@@ -32,6 +32,7 @@ from flambeau.checkpoint.torch_reader import (
 )
 from flambeau.checkpoint.torch_writer import write_archive
 from flambeau.core.devices.device import as_device, device
+from flambeau.core.support.tracebacks import trimmed
 
 __all__ = ["load", "save"]
 
@@ -43,6 +44,7 @@ _SAFETENSORS = ".safetensors"
 START = 512
 
 
+@trimmed
 def save(
     obj: Any,
     f: Source,
@@ -142,6 +144,7 @@ def _name_of(f: Any) -> str:
     return os.fspath(name) if isinstance(name, str | os.PathLike) else ""
 
 
+@trimmed
 def load(
     f: Source,
     map_location: Locations = None,

@@ -23,6 +23,8 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.compile.guarding.changes import Change
+from flambeau.compile.guarding.freezing import freeze
+from flambeau.compile.guarding.value_text import text_of
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import OWN_FOLDERS, line_in
 from flambeau.core.values import host
@@ -67,27 +69,37 @@ class Answer(NamedTuple):
 
     def is_among(self, others: Sequence[Answer]) -> bool:
         """Whether one of ``others`` is equal to it, bit by bit."""
-        return any(
-            self.place == other.place and _is_bitwise_equal(self.value, other.value)
-            for other in others
-        )
+        return any(are_same([self], [other]) for other in others)
+
+    def change(self, now: Any) -> Change:
+        """The change of the value to ``now``."""
+        line = line_in(self.place.code.co_filename, self.place.line)
+        name = f"the value that Python asks for at {line}"
+        return Change.of(name, _text_of(self.value), _text_of(now))
 
 
-def changes(before: Sequence[Answer], now: Sequence[Answer]) -> Iterator[Change]:
-    """The first of the answers ``now`` that is not the one of ``before``, if there is one."""
-    for old, new in zip(before, now, strict=False):
-        is_known = old.value is not None and new.value is not None
-        if old.place == new.place and is_known and not _is_bitwise_equal(old.value, new.value):
-            line = line_in(old.place.code.co_filename, old.place.line)
-            name = f"the value that Python asks for at {line}"
-            yield Change.of(name, str(old.value), str(new.value))
-            return
-    if len(before) != len(now):
-        yield Change.told("the values", "Python asks for other values of tensors than before")
+def are_same(answers: Sequence[Answer], others: Sequence[Answer]) -> bool:
+    """Whether two calls got the same answers, bit by bit."""
+    return len(answers) == len(others) and all(
+        one.place == other.place and _is_bitwise_equal(one.value, other.value)
+        for one, other in zip(answers, others, strict=True)
+    )
+
+
+def _text_of(value: Any) -> str:
+    return str(value) if value.ndim == 0 else text_of(freeze(value))
 
 
 class OtherAnswersError(Exception):
-    """A value that the program assumes differs in this call; nothing was written."""
+    """A value that the program assumes differs in this call; nothing was written.
+
+    Args:
+        change: The difference.
+    """
+
+    def __init__(self, change: Change) -> None:
+        super().__init__(change.line)
+        self.change = change
 
 
 class FailedCheckError(Exception):
@@ -132,13 +144,13 @@ class Telling(_Block):
 
     Attributes:
         asked: The values in question, in order: tracers, which the program returns.
-        told: The answer that the trace got for each.
+        told: The answer to each.
     """
 
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = answers
         self.asked: list[Any] = []
-        self.told: list[Any] = []
+        self.told: list[Answer] = []
         self._next = 0
 
     def value(self, array: Any, find: Callable[[], Any]) -> Any:
@@ -170,7 +182,7 @@ class Telling(_Block):
         # `bool(tensor)` and `item()` take the only element of a tensor of any shape.
         is_alike = value.size == answer.value.size
         self.asked.append(value.reshape(answer.value.shape) if is_alike else value)
-        self.told.append(answer.value)
+        self.told.append(answer)
         return answer.value
 
 
@@ -190,22 +202,23 @@ def settled(answers: Sequence[Answer], before: Sequence[Answer]) -> Iterator[Ans
 
 
 def checked(
-    executable: Callable[..., Any], positions: Sequence[int], told: Sequence[Any]
+    executable: Callable[..., Any], positions: Sequence[int], told: Sequence[Answer]
 ) -> Callable[..., Any]:
     """``executable``, raising `OtherAnswersError` where results differ from ``told``.
 
     Args:
         executable: The program.
         positions: The positions of the compared values among its results.
-        told: The values that the trace has assumed.
+        told: The answers that the trace has assumed.
     """
 
     def run(*arrays: Any) -> Any:
         results = executable(*arrays)
         values = jax.device_get([results[each] for each in positions])
         for value, answer in zip(values, told, strict=True):
-            if not _is_bitwise_equal(np.asarray(value).astype(answer.dtype), answer):
-                raise OtherAnswersError
+            now = np.asarray(value).astype(answer.value.dtype)
+            if not _is_bitwise_equal(now, answer.value):
+                raise OtherAnswersError(answer.change(now))
         return results
 
     return run
@@ -230,6 +243,8 @@ def required(executable: Callable[..., Any], position: int, is_nested: bool) -> 
 
 
 def _is_bitwise_equal(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
     # -0.0 differs from 0.0, and NaN equals itself.
     is_alike = one.shape == other.shape and one.dtype == other.dtype
     return is_alike and one.tobytes() == other.tobytes()

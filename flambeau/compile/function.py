@@ -10,8 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
-from flambeau.compile import answers
-from flambeau.compile.answers import Answer, FailedCheckError, Learning, OtherAnswersError, settled
+from flambeau.compile.answers import FailedCheckError, Learning, OtherAnswersError
 from flambeau.compile.errors import (
     CompileError,
     CountingError,
@@ -25,6 +24,7 @@ from flambeau.compile.guarding.explaining import Origin
 from flambeau.compile.guarding.numbers import Numbers
 from flambeau.compile.guarding.places import Outside
 from flambeau.compile.guarding.situation import Situation
+from flambeau.compile.kind import Kind, Miss
 from flambeau.compile.program import Program
 from flambeau.compile.reading.chance import is_iterator
 from flambeau.compile.recent import UNKNOWN, Recent
@@ -83,42 +83,6 @@ def _modes() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-class _Kind:
-    """The knowledge of a compiled function about calls of one kind.
-
-    Attributes:
-        programs: The programs; the most recently used one is first.
-        reason: The reason for which calls run eagerly; "" if there is none.
-        eager_calls: How many calls in a row have run eagerly to create state.
-        unanswered: For how many traces the answers were not enough.
-        failure: The error of the function's own that the last trace has raised.
-        failures: How many traces in a row have raised one that the eager call has not.
-        misses: How many calls had answers that fitted no program.
-        answers: The answers that a trace may assume; ``last`` are those of the last call.
-        is_new: Whether no trace has used these answers yet.
-        counts: Whether a trace needs to know how many elements masks pick.
-    """
-
-    def __init__(self) -> None:
-        self.programs: list[Program] = []
-        self.reason: str = ""
-        self.eager_calls = self.unanswered = self.misses = self.failures = 0
-        self.failure: Exception | None = None
-        self.answers: list[Answer] = []
-        self.last: list[Answer] = []
-        self.is_new = self.counts = False
-
-    def taken(self) -> list[Answer]:
-        """The answers for the next trace."""
-        self.is_new = False
-        return [each for each in self.answers if self.counts or not each.is_count]
-
-    def learn(self, answers: list[Answer]) -> None:
-        """Keep the answers of an eager call."""
-        self.answers = [*settled(answers, self.last)]
-        self.last, self.is_new = answers, True
-
-
 class CompiledFunction:
     """A function whose calls run as one XLA program each.
 
@@ -135,7 +99,7 @@ class CompiledFunction:
         self.function = function
         self.fullgraph, self.dynamic = fullgraph, dynamic
         #: The knowledge of calls by their keys; the most recently used key is last.
-        self.kinds: OrderedDict[Any, _Kind] = OrderedDict()
+        self.kinds: OrderedDict[Any, Kind] = OrderedDict()
         # The positions of numbers on whose values programs depend, by the arguments' structure.
         self._fixed: dict[Any, set[int]] = {}
         # Places outside at which numbers have changed between calls; and those of them on whose
@@ -191,11 +155,11 @@ class CompiledFunction:
                 self._warn_of(error)
             return self.function(*args, **kwargs)
         count = self._compilations
-        kind = self.kinds.setdefault(key, _Kind())
+        kind = self.kinds.setdefault(key, Kind())
         self.kinds.move_to_end(key)
         if len(self.kinds) > MOST_KINDS:
             self.kinds.popitem(last=False)
-        is_other = False
+        missed: list[Miss] = []
         for i, program in enumerate([*kind.programs]):
             if not program.fits(leaves):
                 continue
@@ -204,12 +168,12 @@ class CompiledFunction:
                 kind.programs.insert(0, program)
             try:
                 return self._run(program, args, kwargs, leaves)
-            except OtherAnswersError:
-                is_other = True
+            except OtherAnswersError as error:
+                missed.append((program, error.change))
         if kind.reason:
             return self.function(*args, **kwargs)
-        if is_other and not kind.is_new:
-            return self._learn(kind, args, kwargs)
+        if missed and not kind.is_new:
+            return self._learn(kind, missed, args, kwargs)
         if stance == "eager_on_recompile":
             return self.function(*args, **kwargs)
         if stance == "fail_on_recompile":
@@ -219,16 +183,16 @@ class CompiledFunction:
             )
         with _one_at_a_time():
             is_made = self._compilations != count
-            program = None if is_made else self._made(kind, key, leaves, numbers)
+            program = None if is_made else self._made(kind, key, leaves, numbers, missed)
         if is_made:
             # Another thread has made a program meanwhile.
             return self._called(args, kwargs)
         if program is None:
-            return self._learn(kind, args, kwargs)
+            return self._learn(kind, missed, args, kwargs)
         try:
             return self._run(program, args, kwargs, leaves)
-        except OtherAnswersError:
-            return self._learn(kind, args, kwargs)
+        except OtherAnswersError as error:
+            return self._learn(kind, [*missed, (program, error.change)], args, kwargs)
 
     def _key(self, leaves: list[Any], structure: Any) -> tuple[Any, Numbers]:
         """The key of a call, and the numbers among its arguments whose values are not in it."""
@@ -237,9 +201,11 @@ class CompiledFunction:
         specs = arguments.signature(leaves, numbers.positions)
         return (structure, specs, _modes()), numbers
 
-    def _made(self, kind: _Kind, key: Any, leaves: list[Any], numbers: Numbers) -> Program | None:
+    def _made(
+        self, kind: Kind, key: Any, leaves: list[Any], numbers: Numbers, missed: list[Miss]
+    ) -> Program | None:
         """A new program, first in its list; ``None`` if the call runs eagerly."""
-        origin, structure = self._origin(kind, key, leaves), key[0]
+        origin, structure = self._origin(kind, key, leaves, missed), key[0]
         if self.dynamic and kind.programs:
             self._vary(kind.programs[0].guard.changed_numbers())
         numbers = numbers._replace(places=frozenset(self._varying - self._fixed_outside))
@@ -275,26 +241,27 @@ class CompiledFunction:
         self._recent = Recent.of(program, args) if is_quick else None
         return program.run(leaves)
 
-    def _learn(self, kind: _Kind, args: Any, kwargs: Any) -> Any:
+    def _learn(self, kind: Kind, missed: list[Miss], args: Any, kwargs: Any) -> Any:
         """Run eagerly, and keep the answers to questions about values for the next trace."""
         if kind.programs:
             kind.misses += 1
             if kind.misses == MOST_SITUATIONS:
                 # Its answers have too often fitted no program.
                 kind.programs = [each for each in kind.programs if not each.is_guess]
-                error = "it asks for values of tensors in Python, which vary from call to call"
-                self._run_eagerly(kind, CompileError(error))
+                error = "Python asks for values of tensors that vary from call to call"
+                last = "".join(f": {change.line}" for _, change in missed[-1:])
+                self._run_eagerly(kind, CompileError(error + last))
         if self.fullgraph or kind.reason:
             return self.function(*args, **kwargs)
         failure, kind.failure = kind.failure, None
         with Learning() as learning:
             result = self.function(*args, **kwargs)
-        kind.learn(learning.answers)
+        kind.learn(learning.answers, missed)
         if failure is not None:
             self._note_failure(kind, failure)
         return result
 
-    def _note_failure(self, kind: _Kind, failure: Exception) -> None:
+    def _note_failure(self, kind: Kind, failure: Exception) -> None:
         """Give up on calls whose trace fails again and again where the eager call does not."""
         kind.failures += 1
         if kind.failures == FAILED_TRACES:
@@ -314,7 +281,7 @@ class CompiledFunction:
         return f"<compiled function {self._name}: {count} program{'' if count == 1 else 's'}>"
 
     def _compiled(
-        self, kind: _Kind, leaves: list[Any], structure: Any, numbers: Numbers
+        self, kind: Kind, leaves: list[Any], structure: Any, numbers: Numbers
     ) -> Program | None:
         """The program for a call; ``None`` if the call runs eagerly."""
         try:
@@ -358,13 +325,13 @@ class CompiledFunction:
             kind.failure = error
         return None
 
-    def _origin(self, kind: _Kind, key: Any, leaves: list[Any]) -> Origin:
+    def _origin(self, kind: Kind, key: Any, leaves: list[Any], missed: list[Miss]) -> Origin:
         """The reason for which a call needs a program besides the one that was used last."""
         number, situation = self._compilations + 1, Situation.of(self.function, key)
         if kind.programs:
             last = kind.programs[0]
             changes = explaining.differences(last, leaves)
-            changes += answers.changes(last.answers, kind.answers)
+            changes += [change for program, change in missed if program is last]
             return Origin(number, situation, last.origin.number, tuple(changes))
         others = [e.programs[0].origin for e in reversed(self.kinds.values()) if e.programs]
         if not others:
@@ -380,7 +347,7 @@ class CompiledFunction:
         reasons = [self._refused, *(kind.reason for kind in self.kinds.values())]
         return explaining.page(self._name, programs, [*filter(None, reasons)])
 
-    def _run_eagerly(self, kind: _Kind, error: CompileError) -> None:
+    def _run_eagerly(self, kind: Kind, error: CompileError) -> None:
         """Raise the error, or let this call and all others of its kind run eagerly."""
         if self.fullgraph:
             raise error
@@ -403,7 +370,7 @@ class CompiledFunction:
             if not oldest.programs:
                 self.kinds.popitem(last=False)
 
-    def _warn_if_many(self, kind: _Kind, origin: Origin) -> None:
+    def _warn_if_many(self, kind: Kind, origin: Origin) -> None:
         """Warn of a value that makes a program again and again, and of too many programs."""
         self._changes.add(origin.changes, self._name, origin.number)
         if not self.fullgraph and len(kind.programs) == MOST_SITUATIONS:

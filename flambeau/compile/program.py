@@ -66,7 +66,7 @@ class Program:
         answers: Sequence[Answer] = (),
         numbers: Numbers | None = None,
     ) -> None:
-        #: The answers that it assumes.
+        #: The answers that its trace was given.
         self.answers: Sequence[Answer] = answers
         self.name: str = getattr(function, "__name__", type(function).__name__)
         given = (function, leaves, structure, answers, numbers or Numbers.none())

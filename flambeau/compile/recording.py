@@ -73,7 +73,7 @@ class Recording(Results):
         self.telling = Telling(answers)
         # The positions of the outputs with the values that were asked for, and the answers.
         self.asked: list[int] = []
-        self.told: list[Any] = []
+        self.told: list[Answer] = []
         # The position of the output that must be true; see `compiler.checks`.
         self.condition: int | None = None
         self.structure = structure

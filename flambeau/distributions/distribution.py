@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.support.modes import no_grad
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Size, Tensor
 from flambeau.distributions import constraints
@@ -41,6 +42,11 @@ class Distribution:
     has_rsample: Any = False
     has_enumerate_support: Any = False
     _validate_args = __debug__
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = trimmed(cls.__init__)
 
     def __init__(
         self, batch_shape: Any = (), event_shape: Any = (), validate_args: Any = None

@@ -32,7 +32,9 @@ _CALL = re.compile(r"custom_call(?: @([\w.$]+)\()?")
 _WITH_CODE = {"tpu_custom_call", "mosaic_gpu_v2", "tf.call_tf_function"}
 
 
-def program_from(text: str, facts: Facts, state: Sequence[Entry], convention: int) -> Exported:
+def program_from(
+    text: str, facts: Facts, state: Sequence[Entry], convention: int, writer: str
+) -> Exported:
     """The program of a text.
 
     Args:
@@ -40,6 +42,7 @@ def program_from(text: str, facts: Facts, state: Sequence[Entry], convention: in
         facts: The header of the file.
         state: The parameters and buffers.
         convention: The version of JAX's calling convention in the text.
+        writer: The version of JAX that wrote the text.
 
     Raises:
         CheckpointError: The text is damaged, of another version, or does not fit the header.
@@ -47,7 +50,10 @@ def program_from(text: str, facts: Facts, state: Sequence[Entry], convention: in
     least = jax_export.minimum_supported_calling_convention_version
     most = jax_export.maximum_supported_calling_convention_version
     if not least <= convention <= most:
-        raise RefusedContentError(f"this JAX reads versions {least} to {most}, not {convention}")
+        raise RefusedContentError(
+            f"JAX {jax.__version__} calls programs by the conventions {least} to {most}, and JAX "
+            f"{writer:.20} has written one of convention {convention}; export the model again"
+        )
     try:
         around = _template(facts, state)
     except Exception as error:  # noqa: BLE001 - of JAX's parser of sizes, for one.
@@ -62,7 +68,10 @@ def program_from(text: str, facts: Facts, state: Sequence[Entry], convention: in
         )
         shown, kind = program.mlir_module(), _type_of(program)
     except Exception as error:  # noqa: BLE001 - MLIR has no type of error for this.
-        raise CheckpointError(f"this JAX cannot read the program: {_first_line(error)}") from None
+        raise CheckpointError(
+            f"JAX {jax.__version__} cannot read the program, which JAX {writer:.20} has written; "
+            f"export the model again: {_first_line(error)}"
+        ) from None
     if kind != _type_of(around):
         raise DamagedFileError("its header has other inputs or outputs than its program")
     called = {found[1] for found in _CALL.finditer(shown)}

@@ -12,6 +12,7 @@ import os
 from functools import partial
 from typing import Any, BinaryIO
 
+import jax
 import numpy as np
 
 from flambeau.checkpoint.errors import DamagedFileError, RefusedContentError
@@ -66,6 +67,7 @@ def save(ep: ExportedProgram, f: str | os.PathLike[str] | BinaryIO) -> None:
     header = {
         "digest": hashlib.sha256(code).hexdigest(),
         "convention": ep.exported.calling_convention_version,
+        "jax": jax.__version__,
         **ep._facts.to_json(),
     }
     state = {_CODE: tensor(np.frombuffer(code, np.uint8)), **ep.state_dict}
@@ -117,12 +119,13 @@ def _read(source: Source, where: device, limits: Limits) -> ExportedProgram:
             f"version {VERSION}"
         )
     digest, convention = header.pop("digest", None), header.pop("convention", None)
+    writer = header.pop("jax", None)
     try:
         facts = Facts.from_json(header, limits.depth)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise DamagedFileError(f"the header of the program is malformed: {error}") from None
     tensors = read_safetensors(source, as_device("cpu"), limits)
-    if _CODE not in tensors or type(convention) is not int:
+    if _CODE not in tensors or type(convention) is not int or type(writer) is not str:
         raise DamagedFileError("it has no program")
     code = tensors.pop(_CODE).numpy().tobytes()
     if hashlib.sha256(code).hexdigest() != digest:
@@ -140,5 +143,5 @@ def _read(source: Source, where: device, limits: Limits) -> ExportedProgram:
         raise DamagedFileError("the program is not text") from None
     # An estimate of the memory that MLIR takes for it.
     limits.budget(source.size).take(_TIMES_THE_TEXT * len(text), "the program")
-    program = program_from(text, facts, own, convention)
+    program = program_from(text, facts, own, convention, writer)
     return ExportedProgram(program, facts, state | {n: state[e] for n, e in facts.tied.items()})

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.export import Exported
+from jax.extend.core import ClosedJaxpr
 
 from flambeau.core.fusion.seam import fusible
 from flambeau.core.kernels.kernel import Kernel
@@ -48,6 +49,8 @@ class ExportedProgram:
 
     Attributes:
         exported: The `jax.export.Exported`, a function of the state's arrays and then the inputs'.
+        jaxpr: The same function as a jaxpr of JAX's primitives, for converters to other formats;
+            ``None`` if the program was loaded.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -65,8 +68,15 @@ class ExportedProgram:
     flambeau.Size([5, 4])
     """
 
-    def __init__(self, exported: Exported, facts: Facts, state: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self,
+        exported: Exported,
+        facts: Facts,
+        state: Mapping[str, Tensor],
+        jaxpr: ClosedJaxpr | None = None,
+    ) -> None:
         self.exported = exported
+        self.jaxpr = jaxpr
         self._facts = facts
         self._state = dict(state)
         self._kernel = _kernel(exported, facts.name)

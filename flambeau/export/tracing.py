@@ -112,9 +112,10 @@ def export(
     was_exporting, modes.exporting = modes.exporting, True
     try:
         with portable_forms(), exact_comparisons():
-            exported = jax_export.export(jax.jit(trace, keep_unused=True), platforms=wanted)(
-                *shapes
-            )
+            traced = jax.jit(trace, keep_unused=True)
+            exported = jax_export.export(traced, platforms=wanted)(*shapes)
+            # Not traced again.
+            jaxpr = traced.trace(*shapes).jaxpr
     except Exception as error:
         if (explained := _explained(error, open_sizes, module)) is None:
             raise
@@ -142,7 +143,8 @@ def export(
         platforms=tuple(exported.platforms),
     )
     kept = {name: each.detach().clone() for name, each in state.items()}
-    return ExportedProgram(exported, facts, kept | {n: kept[first] for n, first in tied.items()})
+    kept |= {name: kept[first] for name, first in tied.items()}
+    return ExportedProgram(exported, facts, kept, jaxpr)
 
 
 class _Trace:

@@ -12,6 +12,7 @@ import numpy as np
 
 from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.kernels.pushing import push
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.tape.transform import Capture, lifted
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.upload import beside
@@ -27,6 +28,7 @@ _Function = Callable[..., Any]
 _Argnums = int | tuple[int, ...]
 
 
+@trimmed
 def jvp(
     func: _Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -190,6 +192,7 @@ def _checked_tangent(tangent: Any, primal: Tensor) -> Tensor:
     return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
 
 
+@trimmed
 def linearize(func: _Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of a function, and its linear approximation there.
 
@@ -239,6 +242,7 @@ def jacfwd(
             [0., 6.]])
     """
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         places = chosen(argnums, args)

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.autograd.backward import grad as tape_gradients
 from flambeau.core.support.modes import enable_grad, inference_mode, modes
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.tape import nodes as tape
 from flambeau.core.tape.transform import Inside, lifted
 from flambeau.core.values.dual import copy_tangent
@@ -215,6 +216,7 @@ def grad_and_value(
         ValueError: An argument to differentiate with respect to holds objects other than Tensors.
     """
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         call = Differentiated("grad", func, args, kwargs, chosen(argnums, args))
@@ -249,6 +251,7 @@ def value_and_grad(
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         gradient, value = both(*args, **kwargs)
@@ -280,6 +283,7 @@ def grad(func: _Function, argnums: _Argnums = 0, has_aux: bool = False) -> _Func
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         gradient, value = both(*args, **kwargs)
@@ -288,6 +292,7 @@ def grad(func: _Function, argnums: _Argnums = 0, has_aux: bool = False) -> _Func
     return wrapped
 
 
+@trimmed
 def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function, and the product of vectors with its Jacobian.
 
@@ -392,6 +397,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"jacrev(): chunk_size must be positive, got {chunk_size}")
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         places = chosen(argnums, args)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.operators.writing import put
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.tape.transform import Capture, lifted
 from flambeau.core.values.tensor import Tensor
 from flambeau.func import recorded
@@ -66,6 +67,7 @@ def vmap(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap(): chunk_size must be positive, got {chunk_size}")
 
+    @trimmed
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         batch = _Batch(func, args, kwargs, in_dims, out_dims)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from flambeau.core.support.errors import on_purpose
 from flambeau.core.support.tracebacks import trim
 from flambeau.core.support.world import bump
 from flambeau.core.values.tensor import Tensor
@@ -400,11 +399,9 @@ def _arguments_error(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _not_initialized(module: Module, kind: str, name: str) -> AttributeError:
-    return on_purpose(
-        AttributeError(
-            f"cannot register the {kind} '{name}' before Module.__init__(): call "
-            f"super().__init__() at the start of {type(module).__name__}.__init__"
-        )
+    return AttributeError(
+        f"cannot register the {kind} '{name}' before Module.__init__(): call "
+        f"super().__init__() at the start of {type(module).__name__}.__init__"
     )
 
 

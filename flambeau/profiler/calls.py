@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -94,8 +94,9 @@ class Watch:
         result = compute()
         if kind == "operator":
             flops = flops_of(subject, inputs, result)
-            for path in {each.path for each in self._frames}:
-                self.calls[path].flops += flops
+            # A ModuleList is not called, but has the operations of the modules inside it.
+            for path in {each for frame in self._frames for each in around(frame.path)}:
+                self.calls.setdefault(path, Calls()).flops += flops
             origins = self._origins_of(inputs)
             if self._frames:
                 self._frames[-1].origins |= origins
@@ -128,6 +129,14 @@ class Watch:
     def _set_origins(self, value: Any, origins: frozenset[Any]) -> None:
         for array in _arrays(value):
             self._origins[id(array)] = array, origins
+
+
+def around(path: str) -> Iterator[str]:
+    """A module's path, and those of the modules around it."""
+    yield path
+    while path:
+        path = path.rpartition(".")[0]
+        yield path
 
 
 def _arrays(value: Any) -> list[Any]:

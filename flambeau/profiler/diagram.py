@@ -1,23 +1,57 @@
-"""Diagrams of models: the flow of data between modules, as Mermaid's text.
+"""Diagrams of models: the flow of data between modules, as Mermaid's text and as SVG.
 
-Mermaid needs no dependency: JupyterLab, GitHub and GitLab turn the text into SVG themselves.
+Mermaid needs no dependency: JupyterLab, GitHub and GitLab turn the text into a picture themselves.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flambeau.profiler.calls import INPUT, OUTPUT
+from flambeau.profiler import tree
+from flambeau.profiler.boxes import Box, lines, nested
+from flambeau.profiler.calls import INPUT, OUTPUT, around
+from flambeau.profiler.drawing import drawn
 
 
 class Diagram(str):
-    """Mermaid's text of a diagram, which JupyterLab shows as a picture."""
+    """The diagram of a model as Mermaid's text, which JupyterLab shows as a picture.
 
-    __slots__ = ()
+    With pygraphviz a notebook shows SVG above the rows of the summary instead. A module shows its
+    shapes and parameters under the pointer, and a click on it leads to its row.
+    """
+
+    __slots__ = ("_arrows", "_boxes", "_rows")
+
+    def __init__(self, *text: Any) -> None:
+        self._boxes: Sequence[Box] = ()
+        self._arrows: Sequence[tuple[str, str]] = ()
+        self._rows: Sequence[Any] = ()
+
+    def svg(self) -> str:
+        """The diagram as SVG, without the rows.
+
+        Raises:
+            ImportError: pygraphviz is not installed.
+        """
+        return drawn(self._boxes, self._arrows, {})
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/vnd.mermaid": str(self), "text/plain": str(self)}
+        bundle = {"text/vnd.mermaid": str(self), "text/plain": str(self)}
+        # A page may show several diagrams.
+        name = f"flambeau-{uuid.uuid4().hex}"
+        ids = {row.path: f"{name}-{i}" for i, row in enumerate(self._rows)}
+        try:
+            picture = drawn(self._boxes, self._arrows, ids)
+        except ImportError:
+            return bundle
+        style = (
+            f"<style>#{name} :target {{background: #ffe8a0; color: #000}} "
+            f"#{name} svg {{max-width: 100%; height: auto}}</style>"
+        )
+        rows = f'<div style="font-family:monospace">{tree.html_of(self._rows, ids)}</div>'
+        return {"text/html": f'<div id="{name}">{style}{picture}{rows}</div>', **bundle}
 
 
 def diagram(rows: Sequence[Any], depth: int | None, edges: Iterable[tuple[Any, Any]]) -> Diagram:
@@ -28,60 +62,35 @@ def diagram(rows: Sequence[Any], depth: int | None, edges: Iterable[tuple[Any, A
         depth: The depth to which modules are shown.
         edges: The flow of data between modules that call no others.
     """
-    called = {each for row in rows if row.calls for each in _around(row.path)}
-    shown = [e for e in rows if e.path in called and (depth is None or e.depth <= depth)]
-    names: dict[Any, str] = {row.path: f"m{i}" for i, row in enumerate(shown)}
-    names |= {INPUT: "input", OUTPUT: "output"}
-    ends = ((_shown(source, names), _shown(target, names)) for source, target in edges)
-    arrows = dict.fromkeys((source, target) for source, target in ends if source != target)
-    boxes = _boxes([each for each in shown if each.depth or len(shown) == 1], names)
-    return Diagram(
-        "\n".join(
-            [
-                "flowchart TD",
-                "  input([input])",
-                *boxes,
-                "  output([output])",
-                *(f"  {names[source]} --> {names[target]}" for source, target in arrows),
-                "",
-            ]
-        )
-    )
-
-
-def _around(path: str) -> Iterator[str]:
-    """A path, and those of the modules around it."""
-    yield path
-    while path:
-        path = path.rpartition(".")[0]
-        yield path
+    called = {each for row in rows if row.calls for each in around(row.path)}
+    within = [each for each in rows if depth is None or each.depth <= depth]
+    shown = [each for each in within if each.path in called]
+    names: dict[Any, str] = {INPUT: "input"}
+    names |= {row.path: f"m{i}" for i, row in enumerate(shown)}
+    names[OUTPUT] = "output"
+    boxes = nested([each for each in shown if each.depth or len(shown) == 1], names)
+    order = [*names]
+    ends = {tuple(order.index(_shown(end, names)) for end in edge) for edge in edges}
+    named = [*names.values()]
+    arrows = [(named[source], named[target]) for source, target in sorted(ends) if source != target]
+    result = Diagram("\n".join(_mermaid(boxes, arrows)))
+    result._boxes, result._arrows, result._rows = boxes, arrows, within
+    return result
 
 
 def _shown(end: Any, names: Mapping[Any, str]) -> Any:
     """The innermost shown module around a path."""
-    return next(e for e in _around(end) if e in names) if isinstance(end, str) else end
+    return next(e for e in around(end) if e in names) if isinstance(end, str) else end
 
 
-def _boxes(rows: Sequence[Any], names: Mapping[Any, str]) -> Iterator[str]:
-    """A node for each module, and a box for each one with others inside."""
-    around: list[Any] = []
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
-        while around and around[-1].depth >= row.depth:
-            around.pop()
-            yield f"{'  ' * (len(around) + 1)}end"
-        indent = "  " * (len(around) + 1)
-        name = row.path.rpartition(".")[2]
-        label = _escaped(f"{name}: {row.class_name}" if name else row.class_name)
-        if following is not None and following.depth > row.depth:
-            around.append(row)
-            yield f'{indent}subgraph {names[row.path]}["{label}"]'
-        else:
-            yield f'{indent}{names[row.path]}["{label}"]'
-    while around:
-        around.pop()
-        yield f"{'  ' * (len(around) + 1)}end"
+def _mermaid(boxes: Sequence[Box], arrows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    def node(box: Box) -> str:
+        # Mermaid takes codes between # and ; for characters.
+        plain = (e if e.isalnum() or e in " _-.:" else f"#{ord(e)};" for e in box.label)
+        return f'{box.name}["{"".join(plain)}"]'
 
-
-def _escaped(label: str) -> str:
-    """``label`` for Mermaid, which takes codes between # and ; for characters."""
-    return "".join(e if e.isalnum() or e in " _-.:" else f"#{ord(e)};" for e in label)
+    yield from ("flowchart TD", "  input([input])")
+    yield from lines(boxes, lambda box: f"subgraph {node(box)}", "end", node)
+    yield "  output([output])"
+    yield from (f"  {source} --> {target}" for source, target in arrows)
+    yield ""

@@ -11,10 +11,11 @@ from typing import Any
 import flambeau.profiler.calls as watching
 from flambeau.core.programs.gears import gears
 from flambeau.core.support.modes import no_grad
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.uninitialized import is_lazy
-from flambeau.profiler import text
+from flambeau.profiler import text, tree
 from flambeau.profiler.by_module import profile
 from flambeau.profiler.diagram import Diagram, diagram
 from flambeau.random import fork_rng
@@ -97,7 +98,7 @@ class Summary:
             ("Class", [each.class_name for each in rows]),
         ]
         if self._has_calls:
-            columns.append(("Output", [_output(each) for each in rows]))
+            columns.append(("Output", [tree.output_text(each) for each in rows]))
         names = len(columns)
         columns += [
             ("Params", [f"{each.params:,}" for each in rows]),
@@ -106,7 +107,7 @@ class Summary:
         if self._has_calls:
             columns.append(("FLOPs", [text.count(each.flops or 0) for each in rows]))
         if rows[0].time_share is not None:
-            columns.append(("Time", [_time(each) for each in rows]))
+            columns.append(("Time", [tree.time_text(each) for each in rows]))
         if any((each.calls or 0) > 1 for each in rows):
             columns.append(("Calls", [str(each.calls) for each in rows]))
         lines = text.table(columns, names)
@@ -127,12 +128,12 @@ class Summary:
             yield f"Floating-point operations of a call: {text.count(self.total_flops)}"
 
     def _repr_html_(self) -> str:
-        lines = "".join(_tree(self.shown()))
+        lines = tree.html_of(self.shown())
         totals = "<br>".join(map(escape, self._totals()))
         return f'<div style="font-family:monospace">{lines}<p>{totals}</p></div>'
 
     def diagram(self) -> Diagram:
-        """The flow of data between the modules, as Mermaid's text; see `Diagram`.
+        """The flow of data between the modules, as Mermaid's text or SVG; see `Diagram`.
 
         Raises:
             ValueError: The summary was made without example arguments.
@@ -144,6 +145,7 @@ class Summary:
         return diagram(self.rows, self.depth, self._edges)
 
 
+@trimmed
 def summary(
     model: Module, *args: Any, depth: int | None = None, timed: bool = False, **kwargs: Any
 ) -> Summary:
@@ -245,52 +247,3 @@ def _row(
         flops=calls.flops if has_calls else None,
         time_share=None if shares is None else shares.get(path, 0.0),
     )
-
-
-def _output(row: SummaryRow) -> str:
-    return _shape_text(row.output) if row.calls else "-"
-
-
-def _time(row: SummaryRow) -> str:
-    return f"{100 * (row.time_share or 0.0):.0f}%"
-
-
-def _shape_text(output: Any) -> str:
-    if isinstance(output, str):
-        return output
-    if isinstance(output, Mapping):
-        return "{" + ", ".join(f"{key}: {_shape_text(each)}" for key, each in output.items()) + "}"
-    if type(output) is tuple:
-        return "(" + ", ".join(map(_shape_text, output)) + ")"
-    return str([*output])
-
-
-def _tree(rows: list[SummaryRow]) -> Iterator[str]:
-    """Nested ``details`` elements, one for each row."""
-    open_depths: list[int] = []
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
-        while open_depths and open_depths[-1] >= row.depth:
-            open_depths.pop()
-            yield "</details>"
-        if following is not None and following.depth > row.depth:
-            open_depths.append(row.depth)
-            state = " open" if row.depth < 1 else ""
-            yield f"<details{state}><summary>{_cells(row)}</summary>"
-        else:
-            yield f'<div style="padding-left:1.1em">{_cells(row)}</div>'
-    yield "</details>" * len(open_depths)
-
-
-def _cells(row: SummaryRow) -> str:
-    """The cells of a row in columns of equal widths, the first one indented."""
-    name = escape(row.path.rpartition(".")[2] or "(model)")
-    numbers = [f"{row.params:,}", text.size(row.bytes)]
-    if row.flops is not None:
-        numbers = [_output(row), *numbers, text.count(row.flops)]
-    if row.time_share is not None:
-        numbers.append(_time(row))
-    style = f"display:inline-block;width:24em;padding-left:{row.depth}em"
-    cells = [f'<span style="{style}"><b>{name}</b> {escape(row.class_name)}</span>']
-    style = "display:inline-block;width:10em;text-align:right"
-    cells += [f'<span style="{style}">{escape(each)}</span>' for each in numbers]
-    return "".join(cells)

@@ -141,6 +141,32 @@ def test_answers_that_are_rarely_those_of_before_run_eagerly_in_the_end():
     assert step.program_count <= compiling.MOST_SITUATIONS
 
 
+def test_programs_for_other_answers_say_the_line_and_both_values(capsys):
+    step = flambeau.compile(chooses, fullgraph=False)
+    for x in (ONES, ONES, MINUS, MINUS):
+        step(x)
+    flambeau.compiler.explain(step)
+    line = chooses.__code__.co_firstlineno + 1
+    text = f"the value that Python asks for at test_answers.py:{line} was True, and is False"
+    assert text in capsys.readouterr().out
+
+
+def test_an_answer_that_a_program_never_computes_gets_no_second_program():
+    # A compiled function draws other numbers than eager code.
+    def draws(x):
+        return x * flambeau.rand(()).item()
+
+    def run():
+        for _ in range(3 * compiling.MOST_SITUATIONS):
+            flambeau.manual_seed(0)
+            step(ONES)
+
+    step = flambeau.compile(draws, fullgraph=False)
+    with pytest.warns(CompileWarning, match=r"test_answers.py:\d+ was 0\.\d+, and is 0\.\d+"):
+        run()
+    assert step._compilations == 1
+
+
 def test_a_function_that_draws_numbers_of_python_runs_eagerly():
     generator = random.Random(0)
 

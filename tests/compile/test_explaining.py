@@ -116,6 +116,14 @@ def test_a_mode_that_has_changed_is_named():
     assert reasons(doubled) == ["recording of gradients was on, and is off"]
 
 
+def test_the_checks_that_are_on_are_named():
+    doubled = flambeau.compile(lambda x: x * 2)
+    doubled(X)
+    with flambeau.compiler.checks(indices=True, nan=True):
+        doubled(X)
+    assert reasons(doubled) == ["compiler.checks was off, and is indices and nan"]
+
+
 def test_arguments_that_now_share_elements_are_a_reason():
     @flambeau.compile
     def moved(x, y):

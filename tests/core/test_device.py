@@ -126,3 +126,11 @@ def test_meta_tensors_have_shape_and_dtype_only():
         y.sum().item()
     with pytest.raises(RuntimeError, match="on the same device, but got meta and cpu"):
         flambeau.add(x, flambeau.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    "move", [lambda x: x.to("cuda:7"), lambda x: x + flambeau.ones(2, device="cuda:7")]
+)
+def test_a_compiled_function_needs_the_devices_that_it_names(move):
+    with pytest.raises(RuntimeError, match="'cuda:7' is not available: this machine has cpu"):
+        flambeau.compile(move)(flambeau.ones(2))

@@ -13,7 +13,7 @@ from flambeau.compile.guarding.value_text import text_of, text_of_content
 MODES = (
     "the trace", "recording of gradients", "inference mode", "the default dtype",
     "the default device", "autocast", "multithreaded backward",
-    "compiler.checks of (indices, nan)",
+    "compiler.checks",
 )  # fmt: skip
 
 
@@ -75,6 +75,10 @@ class Situation(NamedTuple):
 def _text_of_mode(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, tuple):
+        # Whether `compiler.checks` are on.
+        are_on = zip(("indices", "nan"), value, strict=True)
+        return " and ".join(name for name, is_on in are_on if is_on) or "off"
     return str(value)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import FunctionType, UnionType
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
+from jax.export import is_symbolic_dim
+
 from flambeau.core.support.dtype import dtype, of_python_type
 
 Check: TypeAlias = Callable[[str, str, Any], None]
@@ -55,7 +57,7 @@ def _check_float(operator: str, name: str, value: Any) -> None:
 
 def _check_sizes(operator: str, name: str, value: Any) -> None:
     members = value if isinstance(value, tuple) else (value,)
-    if not all(each is None or _is_int(each) for each in members):
+    if not all(each is None or _is_int(each) or is_symbolic_dim(each) for each in members):
         raise _refusal(operator, name, "an int or a tuple of ints", value)
 
 

@@ -8,8 +8,10 @@ environment keeps all frames.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import os
+import pickle
 import sys
 import threading
 import weakref
@@ -21,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jaxlib
 
-from flambeau.core.support.errors import is_on_purpose
+from flambeau.core.support.errors import is_on_purpose, on_purpose
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -38,10 +40,11 @@ OWN_FOLDERS: tuple[str, ...] = tuple(
         Path(jaxlib.__file__ or "").parent,
     )
 )
-# Python's own code around cached properties and context managers.
-_BETWEEN = (functools.__file__, contextlib.__file__)
-# Errors of these types that flambeau's own code raises are most likely faults of flambeau's.
+# Python's own code around cached properties and context managers, and below `save`.
+_BETWEEN = (functools.__file__, contextlib.__file__, pickle.__file__)
+# Errors of these types that no statement raises in flambeau's code are faults of flambeau's.
 _ACCIDENTS = (AssertionError, AttributeError, KeyError, NameError, RecursionError)
+_RAISE = dis.opmap["RAISE_VARARGS"]
 _OF_JAX = "For simplicity, JAX has removed its internal frames"
 
 
@@ -53,9 +56,12 @@ def trim(error: BaseException) -> None:
     """
     if is_full:
         return
-    kept, is_own = _frames_of_others(error)
-    if is_own and type(error) in _ACCIDENTS and not is_on_purpose(error):
-        return
+    kept, innermost = _frames_of_others(error)
+    if innermost is not None and type(error) in _ACCIDENTS and not is_on_purpose(error):
+        if not _is_raised(error, innermost):
+            return
+        # The next function that it leaves no longer finds the statement.
+        on_purpose(error)
     found = None
     for step in reversed(kept):
         found = TracebackType(found, step.tb_frame, step.tb_lasti, step.tb_lineno)
@@ -67,17 +73,25 @@ def trim(error: BaseException) -> None:
     notes[:] = [each for each in notes if _OF_JAX not in each]
 
 
-def _frames_of_others(error: BaseException) -> tuple[list[TracebackType], bool]:
-    """The frames outside of flambeau and JAX, and whether the innermost one is inside."""
+def _frames_of_others(
+    error: BaseException,
+) -> tuple[list[TracebackType], TracebackType | None]:
+    """The frames outside of flambeau and JAX, and the innermost one if it is inside."""
     kept: list[TracebackType] = []
-    step, is_own = error.__traceback__, False
+    step, innermost = error.__traceback__, None
     while step is not None:
         file = step.tb_frame.f_code.co_filename
-        is_own = file.startswith(OWN_FOLDERS)
-        if not is_own and file not in _BETWEEN:
+        innermost = step if file.startswith(OWN_FOLDERS) else None
+        if innermost is None and file not in _BETWEEN:
             kept.append(step)
         step = step.tb_next
-    return kept, is_own
+    return kept, innermost
+
+
+def _is_raised(error: BaseException, step: TracebackType) -> bool:
+    """Whether a ``raise`` statement has raised ``error`` in a frame, or an assertion that talks."""
+    is_statement = step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
+    return is_statement and not (isinstance(error, AssertionError) and not error.args)
 
 
 def line_in(file: str, line: int | None) -> str:

@@ -31,9 +31,9 @@ def place(array: Any, where: device) -> Any:
             f"a tensor on the meta device has no elements to copy to '{where}'; "
             "use to_empty() on its module, or empty_like() and fill it"
         )
-    if isinstance(array, Tracer):
-        return array
-    return put(array, where.jax_device)
+    target = where.jax_device
+    # A program runs on one device.
+    return array if isinstance(array, Tracer) else put(array, target)
 
 
 def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau.core.operators.overrides import asks
 from flambeau.core.support.dtype import bool as BOOL
+from flambeau.core.support.tracebacks import trim
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.draws.sampling import keep_mask
 from flambeau.ops.neural import attention as ops
@@ -52,15 +53,20 @@ def scaled_dot_product_attention(
     flambeau.Size([1, 2, 5, 8])
     """
     kept = None
-    if dropout_p != 0.0:
-        if not 0.0 <= dropout_p <= 1.0:
-            raise RuntimeError(
-                f"scaled_dot_product_attention(): dropout_p must be from 0 to 1, got {dropout_p}"
-            )
-        kept = keep_mask((*query.shape[:-1], key.size(-2)), dropout_p, device=query.device)
-    return ops.scaled_dot_product_attention(
-        query, key, value, attn_mask, kept, dropout_p, is_causal, scale, enable_gqa
-    )
+    try:
+        if dropout_p != 0.0:
+            if not 0.0 <= dropout_p <= 1.0:
+                raise RuntimeError(
+                    "scaled_dot_product_attention(): dropout_p must be from 0 to 1, got "
+                    f"{dropout_p}"
+                )
+            kept = keep_mask((*query.shape[:-1], key.size(-2)), dropout_p, device=query.device)
+        return ops.scaled_dot_product_attention(
+            query, key, value, attn_mask, kept, dropout_p, is_causal, scale, enable_gqa
+        )
+    except Exception as error:
+        trim(error)
+        raise
 
 
 @asks

@@ -187,6 +187,7 @@ def binary_cross_entropy(
     return ops.binary_cross_entropy(input, target, weight, reduction)
 
 
+@trimmed
 def _check_probabilities(argument: str, tensor: Tensor, advice: str) -> None:
     elements = concrete_values(tensor)
     if elements is not None and not ((elements >= 0) & (elements <= 1)).all():

@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.core.operators.overrides import asks
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.dims import is_open
 from flambeau.ops.neural.spatial import pooling
 from flambeau.ops.neural.spatial.folding import (
     channel_shuffle,
@@ -128,6 +129,10 @@ def interpolate(
     return interpolate_smoothly(input, sizes, scales, kind, bool(align_corners), antialias)
 
 
+# Products of sizes with such fractions are exact, so the floor is that of the plain product.
+_LARGEST_DENOMINATOR = 1 << 10
+
+
 def _check_mode(input: Tensor, mode: str, antialias: bool) -> None:
     if antialias and not (mode in _ANTIALIASED and input.dim() == 4):
         raise ValueError(
@@ -166,11 +171,20 @@ def _sizes(
     for each in factors:
         if isinstance(each, str):
             raise TypeError(f"interpolate(): scale_factor must be numbers, got {each!r:.80}")
-    sizes = tuple(
-        math.floor(float(have) * float(factor))
-        for have, factor in zip(input.shape[2:], factors, strict=True)
-    )
+    sizes = tuple(map(_scaled, input.shape[2:], factors))
     return sizes, (None,) * spatial if recompute else tuple(float(each) for each in factors)
+
+
+def _scaled(size: Any, factor: Any) -> Any:
+    if not is_open(size):
+        return math.floor(float(size) * float(factor))
+    numerator, denominator = float(factor).as_integer_ratio()
+    if denominator > _LARGEST_DENOMINATOR:
+        raise RuntimeError(
+            f"interpolate(): an open size can only be scaled by a fraction such as 2, 0.5 or 1.25, "
+            f"got {factor}; give size="
+        )
+    return size * numerator // denominator
 
 
 def _one_each(argument: str, value: Any, spatial: int, input: Tensor) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.operators.writing import store_all
 from flambeau.core.support.modes import no_grad
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.factories.from_data import tensor
@@ -29,6 +30,7 @@ __all__ = [
 _Tensors = Tensor | Iterable[Tensor]
 
 
+@trimmed
 def clip_grad_norm_(
     parameters: _Tensors,
     max_norm: float,
@@ -146,6 +148,7 @@ def clip_grads_with_norm_(
             _store(group, scaled_to_norm(group, total, float(max_norm)))
 
 
+@trimmed
 def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp the gradients of parameters to ``[-clip_value, clip_value]``.
 

@@ -17,6 +17,7 @@ from flambeau.core.operators.op import function
 from flambeau.core.operators.writing import put_out
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
 from flambeau.core.values.tensor import Tensor
 from flambeau.ops.factories.factory import Options, asked, factory, shape_of, wrap_new
 from flambeau.random import sample
@@ -101,11 +102,15 @@ def randint(
         TypeError: ``high`` or ``size`` is missing, or a bound is not an integer.
         RuntimeError: The range is empty, or the dtype cannot hold it.
     """
-    low, high, size = _randint_arguments(args, low, high, size)
-    if options.get("dtype") is None and options.get("out") is None:
-        options["dtype"] = dtypes.int64
-    shape = shape_of("randint", (size,))
-    return _new("randint", "integers", shape, generator, options, low=low, high=high)
+    try:
+        low, high, size = _randint_arguments(args, low, high, size)
+        if options.get("dtype") is None and options.get("out") is None:
+            options["dtype"] = dtypes.int64
+        shape = shape_of("randint", (size,))
+        return _new("randint", "integers", shape, generator, options, low=low, high=high)
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) -> tuple[Any, ...]:

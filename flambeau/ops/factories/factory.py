@@ -175,15 +175,15 @@ def produce(
     """
     if where.type == "meta":
         return planned(shape, dtype.numpy, lambda where: produce(shape, dtype, where, build))
+    target = where.jax_device
     if modes.trace is not None or any(map(is_open, shape)):
         return build(jnp)
     if where.type == "cpu":
         try:
-            return upload(build(np), where.jax_device)
+            return upload(build(np), target)
         except (*exhaustion.FAILURES, ValueError) as error:
             exhaustion.require_addressable(shape, dtype.itemsize)
             raise exhaustion.named(error) from None
-    target = where.jax_device
     try:
         with jax.default_device(target):
             return jax.device_put(build(jnp), target)

@@ -20,6 +20,7 @@ from flambeau.core.operators.viewing import make_view, unrecorded_view
 from flambeau.core.operators.writing import assign, check_fits, put
 from flambeau.core.support.generations import remembered
 from flambeau.core.support.modes import modes
+from flambeau.core.support.tracebacks import trim
 from flambeau.core.values.steps import Reshape
 from flambeau.core.values.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.ops.common.derivatives import moved
@@ -51,21 +52,25 @@ def _getitem(self: Tensor, index: Any) -> Any:
         IndexError: An entry is out of bounds or does not fit.
         ValueError: A slice has a step below 1.
     """
-    key = key_of(index)
-    if key is None or type(self) not in PLAIN_TYPES:
-        given = (self, index)
-        if has_torch_function(flattened(given)):
-            return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
-    shape = tuple(self.shape)
-    if not shape and (type(index) is int or type(index) is slice):
-        raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
-    subscript = parse(shape, index, key)
-    view = self
-    for step, name, starts in subscript.steps:
-        view = make_view(view, step, name, starts)
-    if subscript.indices:
-        return read(view, subscript.indices)
-    return view if view is not self else make_view(self, Reshape(shape), subscript.name)
+    try:
+        key = key_of(index)
+        if key is None or type(self) not in PLAIN_TYPES:
+            given = (self, index)
+            if has_torch_function(flattened(given)):
+                return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
+        shape = tuple(self.shape)
+        if not shape and (type(index) is int or type(index) is slice):
+            raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
+        subscript = parse(shape, index, key)
+        view = self
+        for step, name, starts in subscript.steps:
+            view = make_view(view, step, name, starts)
+        if subscript.indices:
+            return read(view, subscript.indices)
+        return view if view is not self else make_view(self, Reshape(shape), subscript.name)
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
@@ -144,24 +149,30 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
             subscript holds index arrays; or the tensor is a leaf that requires grad.
         TypeError: The value is not a tensor or number.
     """
-    key = key_of(index)
-    given = (self, index, value)
-    if has_torch_function(flattened(given if key is None else (self, value))):
-        handle_torch_function(Tensor.__setitem__, flattened(given), *given)
-        return
-    value = _assignable(value)
-    shape = tuple(self.shape)
-    if not shape and (type(index) is int or type(index) is slice):
-        raise IndexError("a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number")
-    subscript = parse(shape, index, key)
-    if isinstance(value, Tensor) and value.device != self.device:
-        value = value.to(self.device)
-    if not subscript.indices:
-        target = _target(self, subscript, unrecorded_view)
-        assign(target, value, "copy_" if isinstance(value, Tensor) else "fill_")
-        return
-    maker = make_view if modes.grad_enabled else unrecorded_view
-    write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")
+    try:
+        key = key_of(index)
+        given = (self, index, value)
+        if has_torch_function(flattened(given if key is None else (self, value))):
+            handle_torch_function(Tensor.__setitem__, flattened(given), *given)
+            return
+        value = _assignable(value)
+        shape = tuple(self.shape)
+        if not shape and (type(index) is int or type(index) is slice):
+            raise IndexError(
+                "a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number"
+            )
+        subscript = parse(shape, index, key)
+        if isinstance(value, Tensor) and value.device != self.device:
+            value = value.to(self.device)
+        if not subscript.indices:
+            target = _target(self, subscript, unrecorded_view)
+            assign(target, value, "copy_" if isinstance(value, Tensor) else "fill_")
+            return
+        maker = make_view if modes.grad_enabled else unrecorded_view
+        write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")
+    except Exception as error:
+        trim(error)
+        raise
 
 
 def _assignable(value: Any) -> Any:

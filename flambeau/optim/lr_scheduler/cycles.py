@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.optim.lr_scheduler.base import (
     LRScheduler,
     Rate,
@@ -306,6 +307,7 @@ class OneCycleLR(_WithMomentum):
         return phase, (self.last_epoch - start) / (phase["end_step"] - start)
 
 
+@trimmed
 def _length(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is not None:
         return _positive("total_steps", total_steps)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
 from flambeau.random.generator import Generator
 from flambeau.utils.data import workers
@@ -304,6 +305,7 @@ class LoaderIterator:
     def __iter__(self) -> LoaderIterator:
         return self
 
+    @trimmed
     def __next__(self) -> Any:
         data = self._next_data()
         self._given += 1

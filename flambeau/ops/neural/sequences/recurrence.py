@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.core.devices.compiler import is_portable
 from flambeau.ops.common import loops
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.cpu_forms.trilinear import trilinear
@@ -48,7 +49,9 @@ _product = trilinear(
 def at_all_steps(array: Any, weight: Any) -> Any:
     """``(T, N, features)`` times ``(features, gates)``."""
     rows = array.reshape(-1, array.shape[-1])
-    found = _product(rows, weight, Shapes(rows.shape, weight.shape))
+    shapes = Shapes(rows.shape, weight.shape)
+    # Converters of portable programs know JAX's own primitives.
+    found = rows @ weight if is_portable() else _product(rows, weight, shapes)
     return found.reshape(*array.shape[:-1], weight.shape[1])
 
 

@@ -16,6 +16,7 @@ from flambeau.core.kernels.kinds import SIZES, Array
 from flambeau.core.operators.op import op
 from flambeau.core.support import errors
 from flambeau.ops.common.checks import needs_real_number
+from flambeau.ops.common.dims import is_open
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native import pooling as native
 from flambeau.ops.neural.spatial.convolution import Sizes
@@ -91,9 +92,11 @@ def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, pad
               dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
     needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
-    if windows.are_open() and not ceil_mode:
-        # The last window may end before the padding does.
-        return _reduced_maximum(windows, input, [(each, each) for each in windows.padding])
+    if windows.are_open():
+        # The last window may end before the padding does. With ceil_mode there is room for another.
+        pairs = zip(windows.padding, windows.stride, strict=True)
+        borders = [(p, p + (step - 1 if ceil_mode else 0)) for p, step in pairs]
+        return _reduced_maximum(windows, input, borders)
     if _is_short(windows, input):
         return _maximum(windows, input)[0]
     borders = windows.borders()
@@ -227,19 +230,20 @@ def average_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, 
     divisor = counts[0]
     for each in counts[1:]:
         divisor = divisor[..., None] * each
-    if divisor.min() == divisor.max():
+    if not windows.are_open() and divisor.min() == divisor.max():
         divisor = divisor.flat[0]
     return (total / jnp.asarray(divisor, total.dtype)).astype(input.dtype)
 
 
-def _counts(windows: Windows, i: int, count_include_pad: bool) -> np.ndarray:
+def _counts(windows: Windows, i: int, count_include_pad: bool) -> Any:
     """The number of elements in the average of each window along dimension ``i``."""
-    starts = windows.positions(i)[:, 0]
     size, padding = windows.sizes[i], windows.padding[i]
-    stops = np.minimum(starts + windows.kernel[i], size + padding)
+    numpy = jnp if is_open(size) else np
+    starts = numpy.arange(windows.outputs[i]) * windows.stride[i] - padding
+    stops = numpy.minimum(starts + windows.kernel[i], size + padding)
     if count_include_pad:
         return stops - starts
-    return np.minimum(stops, size) - np.maximum(starts, 0)
+    return numpy.minimum(stops, size) - numpy.maximum(starts, 0)
 
 
 @op(node="SqueezeBackward1", linear=True)

@@ -2,28 +2,31 @@
 
 Interpolation along one dimension is a matrix that does not depend on the image. NumPy computes it
 when an operator is traced, in the precision of the image, as in PyTorch. The program is one matrix
-product per dimension, or a sum over neighbours if the matrix would be large.
+product per dimension, or a sum over neighbours if the matrix would be large. The neighbours of an
+open size (see `jax.export`) are computed in the program.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from numpy.typing import NDArray
 
-from flambeau.core.kernels.kinds import Array
+from flambeau.core.kernels.kinds import SIZES, Array
 from flambeau.core.operators.op import op
 from flambeau.ops.common.derivatives import moved
+from flambeau.ops.common.dims import is_open
 
 __all__: list[str] = []
 
 # For each spatial dimension the caller's factor, or None if only the size was given.
 Scales: TypeAlias = tuple[Any, ...]
+
+Dims: TypeAlias = Annotated[tuple[int, ...], SIZES]
 
 # Larger matrices would be mostly zeros, and would take much memory.
 _LARGEST_MATRIX = 1 << 22
@@ -37,13 +40,14 @@ class Neighbours(NamedTuple):
         weights: ``(outputs, width)``: the factors of the inputs.
     """
 
-    places: NDArray[np.int64]
-    weights: NDArray[Any]
+    places: Any
+    weights: Any
 
     def summed(self, array: Any, axis: int) -> Any:
         """``array`` with dimension ``axis`` replaced by the outputs."""
         outputs, width = self.places.shape
-        if outputs * array.shape[axis] > _LARGEST_MATRIX:
+        is_known = isinstance(self.places, np.ndarray)
+        if not is_known or outputs * array.shape[axis] > _LARGEST_MATRIX:
             shape = *array.shape[:axis], outputs, width, *array.shape[axis + 1 :]
             taken = jnp.take(array, self.places.reshape(-1), axis, mode="clip").reshape(shape)
             after = (1,) * (array.ndim - axis - 1)
@@ -56,6 +60,29 @@ class Neighbours(NamedTuple):
         return jnp.moveaxis(product, -1, axis)
 
 
+class _JaxNumber(NamedTuple):
+    """Numbers of a dtype that a program computes from open sizes."""
+
+    dtype: Any
+
+    def __call__(self, value: Any) -> Any:
+        return jnp.asarray(value).astype(self.dtype)
+
+
+def _number(dtype: Any, *sizes: Any) -> Any:
+    """The type of numbers that are computed from ``sizes``: NumPy's, or JAX's if one is open."""
+    return _JaxNumber(dtype) if any(map(is_open, sizes)) else np.dtype(dtype).type
+
+
+def _numpy_of(number: Any) -> Any:
+    """`numpy`, or `jax.numpy` for JAX's numbers."""
+    return jnp if isinstance(number, _JaxNumber) else np
+
+
+def _positions(outputs: Any, number: Any) -> Any:
+    return _numpy_of(number).arange(outputs).astype(number(0).dtype)
+
+
 def _step(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
     """The distance in the input between neighbouring outputs."""
     if align_corners:
@@ -65,34 +92,37 @@ def _step(size: int, outputs: int, align_corners: bool, scale: Any, number: Any)
     return number(size) / number(outputs)
 
 
-def nearest_positions(size: int, outputs: int, scale: Any, exact: bool) -> NDArray[np.int64]:
+def nearest_positions(size: int, outputs: int, scale: Any, exact: bool) -> Any:
     """The input that each output copies."""
-    number = np.float32
+    number = _number(np.float32, size, outputs)
+    numpy = _numpy_of(number)
     step = _step(size, outputs, False, scale, number)
-    places = np.arange(outputs, dtype=number) + number(0.5 if exact else 0)
-    return np.minimum(np.floor(places * step).astype(np.int64), size - 1)
+    places = _positions(outputs, number) + number(0.5 if exact else 0)
+    return numpy.minimum(numpy.floor(places * step).astype(np.int64), size - 1)
 
 
 def _centers(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
     """The position in the input of each output."""
     step = _step(size, outputs, align_corners, scale, number)
-    places = np.arange(outputs, dtype=number)
+    places = _positions(outputs, number)
     if align_corners:
         return places * step
     # Rounded once, like a fused multiply-add. A second rounding to single precision is a hundredth
     # of the distance to the next input at 100,000 outputs.
-    return (np.multiply(places + number(0.5), step, dtype=np.float64) - 0.5).astype(number)
+    product = (places + number(0.5)).astype(np.float64) * step.astype(np.float64)
+    return (product - 0.5).astype(step.dtype)
 
 
 def between_two(
     size: int, outputs: int, align_corners: bool, scale: Any, number: Any
 ) -> Neighbours:
     """Each output interpolated between its two neighbours."""
-    centers = np.maximum(_centers(size, outputs, align_corners, scale, number), number(0))
-    left = np.minimum(centers.astype(np.int64), size - 1)
-    right = np.minimum(left + 1, size - 1)
-    share = np.clip(centers - left, 0, 1).astype(number)
-    return Neighbours(np.stack([left, right], 1), np.stack([number(1) - share, share], 1))
+    numpy = _numpy_of(number)
+    centers = numpy.maximum(_centers(size, outputs, align_corners, scale, number), number(0))
+    left = numpy.minimum(centers.astype(np.int64), size - 1)
+    right = numpy.minimum(left + 1, size - 1)
+    share = numpy.clip(centers - left, 0, 1).astype(centers.dtype)
+    return Neighbours(numpy.stack([left, right], 1), numpy.stack([number(1) - share, share], 1))
 
 
 def cubic_weight(distance: Any, a: float) -> Any:
@@ -100,19 +130,21 @@ def cubic_weight(distance: Any, a: float) -> Any:
 
     R. Keys, Cubic convolution interpolation for digital image processing, 1981.
     """
-    x = np.abs(distance)
+    x = abs(distance)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+    numpy = np if isinstance(x, np.ndarray) else jnp
+    return numpy.where(x <= 1, near, numpy.where(x < 2, far, 0))
 
 
 def among_four(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Neighbours:
     """Each output interpolated from four neighbours, with the edges repeated."""
+    numpy = _numpy_of(number)
     centers = _centers(size, outputs, align_corners, scale, number)[:, None]
-    offsets = np.arange(-1, 3, dtype=number)
-    first = np.floor(centers)
-    weights = cubic_weight((centers - first) - offsets, -0.75).astype(number)
-    return Neighbours(np.clip(first + offsets, 0, size - 1).astype(np.int64), weights)
+    offsets = np.arange(-1, 3, dtype=centers.dtype)
+    first = numpy.floor(centers)
+    weights = cubic_weight((centers - first) - offsets, -0.75).astype(centers.dtype)
+    return Neighbours(numpy.clip(first + offsets, 0, size - 1).astype(np.int64), weights)
 
 
 def _triangle(distance: Any) -> Any:
@@ -154,7 +186,7 @@ def antialiased(
 
 
 def _checked_sizes(input: Any, sizes: tuple[int, ...]) -> None:
-    if min(sizes) <= 0 or 0 in input.shape[1:]:
+    if any(each <= 0 for each in sizes) or 0 in input.shape[1:]:
         raise RuntimeError(
             f"interpolate(): sizes must be positive, got an input of shape {list(input.shape)} "
             f"and an output of size {list(sizes)}"
@@ -163,7 +195,7 @@ def _checked_sizes(input: Any, sizes: tuple[int, ...]) -> None:
 
 @op(node="UpsampleNearest2DBackward0", linear=True)
 def interpolate_nearest(
-    input: Array, sizes: tuple[int, ...], scales: tuple[float | None, ...], exact: bool = False
+    input: Array, sizes: Dims, scales: tuple[float | None, ...], exact: bool = False
 ) -> Array:
     """``(N, C, ...)`` with each output a copy of the input nearest to it.
 
@@ -177,7 +209,12 @@ def interpolate_nearest(
     for i, (outputs, scale) in enumerate(zip(sizes, scales, strict=True)):
         size = input.shape[2 + i]
         positions = nearest_positions(size, outputs, scale, exact)
-        if outputs % size == 0 and (positions == np.arange(outputs) // (outputs // size)).all():
+        is_known = isinstance(positions, np.ndarray)
+        if (
+            is_known
+            and outputs % size == 0
+            and (positions == np.arange(outputs) // (outputs // size)).all()
+        ):
             read = functools.partial(jnp.repeat, repeats=outputs // size, axis=2 + i)
         else:
             read = functools.partial(jnp.take, indices=positions, axis=2 + i)
@@ -188,7 +225,7 @@ def interpolate_nearest(
 @op(node="UpsampleBilinear2DBackward0", linear=True)
 def interpolate_smoothly(
     input: Array,
-    sizes: tuple[int, ...],
+    sizes: Dims,
     scales: tuple[float | None, ...],
     mode: str,
     align_corners: bool = False,
@@ -209,11 +246,11 @@ def interpolate_smoothly(
     discrete = not jnp.issubdtype(input.dtype, jnp.floating)
     wide = jnp.float64 if input.dtype == jnp.float64 else jnp.float32
     found = input.astype(wide)
-    number = np.dtype(wide).type
     for i, (outputs, scale) in enumerate(zip(sizes, scales, strict=True)):
         size = input.shape[2 + i]
         if size == outputs and not antialias:
             continue
+        number = _number(wide, size, outputs)
         arguments = (size, outputs, align_corners, scale, number)
         if antialias:
             neighbours = antialiased(*arguments, mode)

@@ -79,8 +79,10 @@ class Windows:
         size, stride, padding = self.sizes[i], self.stride[i], self.padding[i]
         room = size + 2 * padding - self.dilation[i] * (self.kernel[i] - 1) - 1
         count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
-        # A last window that begins in the padding after the input is dropped.
-        if ceil_mode and (count - 1) * stride >= size + padding:
+        # A last window that begins in the padding after the input is dropped. Windows longer than
+        # their distance do not begin there, whatever the size, which may be open.
+        is_short = self.dilation[i] * (self.kernel[i] - 1) + 1 < stride + padding
+        if ceil_mode and is_short and (count - 1) * stride >= size + padding:
             count -= 1
         return count
 
@@ -110,8 +112,11 @@ class Windows:
 
     def padded(self, input: Any, value: Any) -> Any:
         """``input`` padded with ``value`` on all sides, as far as the windows reach."""
+        borders = self.borders()
+        if not any(map(any, borders)):
+            return input
         none = [(0, 0, 0)] * (input.ndim - self.spatial)
-        return lax.pad(input, value, [*none, *((a, b, 0) for a, b in self.borders())])
+        return lax.pad(input, value, [*none, *((a, b, 0) for a, b in borders)])
 
     def taps(self, input: Any, value: Any) -> list[Any]:
         """For each tap of the window, the elements that all windows have there."""
