@@ -62,19 +62,18 @@ def parse(shape: tuple[int, ...], subscript: Any, key: tuple[Any, ...] | None = 
             entry has a type that cannot index.
         ValueError: A slice has a step below 1.
     """
-    return _parsed(shape, _as_tuple(subscript)) if key is None else _remembered(shape, key)
+    # Sizes may be symbolic ones of `jax.export`.
+    if key is None or not _INTEGERS.issuperset(map(type, shape)):
+        return _parsed(shape, _as_tuple(subscript))
+    return _remembered(shape, key)
 
 
+_INTEGERS = frozenset({int})
 _SIMPLE = frozenset({int, type(None), type(...)})
 
 
 def key_of(subscript: Any) -> tuple[Any, ...] | None:
-    """A key of a subscript of integers, slices, ``None`` and ``...``; ``None`` for any other.
-
-    Traces have no keys: sizes of their tensors may be symbolic.
-    """
-    if modes.trace is not None:
-        return None
+    """A key of a subscript of integers, slices, ``None`` and ``...``; ``None`` for any other."""
     key: list[Any] = []
     for item in subscript if type(subscript) is tuple else (subscript,):
         kind = type(item)
