@@ -24,17 +24,23 @@ def eager(function):
     return function
 
 
-def check(function, change):
-    """Compiled calls follow a change that matters, with one program before it and one after."""
-    run = flambeau.compile(function)
-    before = function(X)
-    assert all(flambeau.equal(run(X), before) for _ in range(3))
-    assert run.program_count == 1
-    change()
-    after = function(X)
-    assert not (after.dtype is before.dtype and flambeau.equal(after, before))
-    assert all(flambeau.equal(run(X), after) for _ in range(2))
-    assert run.program_count == 2
+def check(function, *changes):
+    """Compiled calls follow each change, which must matter.
+
+    There is one program for each result at most: numbers that have changed are inputs.
+    """
+    run, results = flambeau.compile(function), []
+    for change in (lambda: None, *changes):
+        change()
+        expected = function(X)
+        assert not (results and same(expected, results[-1])), "the change does not matter"
+        assert all(flambeau.equal(run(X), expected) for _ in range(3))
+        results.append(expected)
+        assert min(len(results), 2) <= run.program_count <= len(results)
+
+
+def same(one, other):
+    return one.dtype is other.dtype and flambeau.equal(one, other)
 
 
 def check_refused(function, match, *args):

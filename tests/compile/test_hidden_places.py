@@ -1,21 +1,18 @@
 """Python state in places that code rarely names is changed once at each call, as eagerly."""
 
 import collections
-import contextvars
 import ctypes
-import functools
 import gc
 import io
 import itertools
 import operator
-import threading
 import types
-import weakref
 
 import numpy as np
 import pytest
 
 from tests.compile.following import MAY_RUN_EAGERLY, check_as_eagerly
+from tests.compile.holding import HOLDERS
 
 
 @pytest.fixture(autouse=True)
@@ -24,108 +21,21 @@ def _libraries_are_as_before():
     vars(operator).pop("kept", None)
 
 
-class Meta(type):
-    """A class of classes, which get a list."""
-
-
-class Descriptor:
-    def __init__(self):
-        self.kept = []
-
-    def __get__(self, instance, owner=None):
-        return self.kept
-
-
-class Owner:
-    """An object that can be a weak key."""
-
-
-def listed(hold):
-    """A scene with a list inside ``hold(list)``, which also gives how code gets it out."""
-
-    def make():
-        kept = []
-        get = hold(kept)
-
-        def step(x):
-            get().append(x * 2)
-            return x * len(get())
-
-        return step, lambda: kept
-
-    return make
-
-
 def in_a_library(kept):
     operator.kept = kept
-    return lambda: operator.kept
-
-
-def in_a_thread(kept):
-    local = threading.local()
-    local.kept = kept
-    return lambda: local.kept
-
-
-def in_a_context_variable(kept):
-    variable = contextvars.ContextVar("variable")
-    variable.set(kept)
-    return variable.get
-
-
-def in_a_weak_dictionary(kept):
-    owner = Owner()
-    table = weakref.WeakKeyDictionary({owner: kept})
-    return lambda: table[owner]
 
 
 def in_a_generator(kept):
-    def generator():
-        while True:
-            yield kept
-
-    return functools.partial(next, generator())
+    while True:
+        yield kept
 
 
-def in_a_metaclass(kept):
-    cls = Meta("Made", (), {})
-    Meta.kept = kept
-    return lambda: cls.kept
-
-
-def in_a_descriptor(kept):
-    cls = type("Made", (), {"kept": Descriptor()})
-    vars(cls)["kept"].kept = kept
-    return lambda: cls().kept
-
-
-def by_the_collector(kept):
-    box = [kept]
-    return lambda: gc.get_referents(box)[0]
-
-
-def in_an_object_array(kept):
-    table = np.empty(1, object)
-    table[0] = kept
-    return lambda: table[0]
-
-
-def in_a_view_of_a_dictionary(kept):
-    values = {"kept": kept}.values()
-    return lambda: next(iter(values))
-
-
-def in_a_module(kept):
-    module = types.ModuleType("module")
-    module.kept = kept
-    return lambda: module.kept
-
-
-HOLDERS = [
-    in_a_library, in_a_thread, in_a_context_variable, in_a_weak_dictionary, in_a_generator,
-    in_a_metaclass, in_a_descriptor, by_the_collector, in_a_module,
-    in_an_object_array, in_a_view_of_a_dictionary,
-]  # fmt: skip
+HIDDEN = {
+    **HOLDERS,
+    "library": (in_a_library, lambda held: operator.kept),
+    "generator": (in_a_generator, next),
+    "referent": (lambda kept: [kept], lambda held: gc.get_referents(held)[0]),
+}
 
 
 def counting(start, count, read):
@@ -174,9 +84,21 @@ COUNTS = {
 
 
 @MAY_RUN_EAGERLY
-@pytest.mark.parametrize("hold", HOLDERS, ids=lambda hold: hold.__name__)
-def test_a_list_in_a_hidden_place_is_filled_once(hold):
-    check_as_eagerly(listed(hold))
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_list_in_a_hidden_place_is_filled_once(name):
+    hold, get = HIDDEN[name]
+
+    def make():
+        kept = []
+        held = hold(kept)
+
+        def step(x):
+            get(held).append(x * 2)
+            return x * len(get(held))
+
+        return step, lambda: kept
+
+    check_as_eagerly(make)
 
 
 @MAY_RUN_EAGERLY

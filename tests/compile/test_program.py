@@ -1,6 +1,7 @@
 """Cells come in and go out: what a compiled function reads, writes, returns and leaves behind."""
 
 import warnings
+import weakref
 
 import jax
 import pytest
@@ -8,122 +9,117 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.compile import CompileError
+from tests.compile.following import check_as_eagerly
 
 
-def test_writes_reach_tensors_outside():
-    counter = flambeau.zeros(2)
+class Memory(nn.Module):
+    """Keeps its last output in a plain attribute, and its mean in an assigned buffer."""
 
-    @flambeau.compile
-    def add(x):
-        counter.add_(x)
-        return counter * 2
+    def __init__(self):
+        super().__init__()
+        self.last = None
+        self.register_buffer("total", flambeau.zeros(2))
 
-    x = flambeau.ones(2)
-    assert add(x).tolist() == [2.0, 2.0]
-    assert add(x).tolist() == [4.0, 4.0]
-    assert counter.tolist() == [2.0, 2.0]
-
-
-def test_every_write_is_counted():
-    counter = flambeau.zeros(2)
-    add = flambeau.compile(lambda: counter.add_(1))
-    add()
-    version = counter._version
-    add()
-    assert counter._version > version
+    def forward(self, x):
+        y = x if self.last is None else x + self.last
+        self.last = y
+        self.total = self.total + y
+        return y
 
 
-def test_views_of_outside_tensors_are_written_through():
-    table = flambeau.zeros(2, 2)
-    fill = flambeau.compile(lambda x: table[0].copy_(x))
-    fill(flambeau.tensor([1.0, 2.0]))
-    assert table.tolist() == [[1.0, 2.0], [0.0, 0.0]]
+# Scenes: the function, the state outside, and what changes between calls; see `course`.
 
 
-def test_argument_written_in_place():
-    double = flambeau.compile(lambda x: x.mul_(2))
-    x = flambeau.ones(2)
-    assert double(x) is x
-    assert x.tolist() == [2.0, 2.0]
+def a_tensor_outside_is_written():
+    counter = flambeau.zeros(2, 2)
+    return lambda x: counter.add_(x) * 2, lambda: (counter, counter._version)
 
 
-def test_view_argument_written_in_place_reaches_its_base():
-    double = flambeau.compile(lambda x: x.mul_(2))
-    base = flambeau.ones(2, 2)
-    double(base[1])
-    assert base.tolist() == [[1.0, 1.0], [2.0, 2.0]]
+def a_view_of_a_tensor_outside_is_written():
+    table = flambeau.zeros(2, 2, 2)
+    return lambda x: table[0].copy_(x).sum(), lambda: table
 
 
-def test_the_same_tensor_twice_is_one_tensor():
-    def add_then_read(x, y):
-        x.add_(1)
-        return y * 1
-
-    compiled = flambeau.compile(add_then_read)
-    a, b = flambeau.zeros(2), flambeau.zeros(2)
-    assert compiled(a, b).tolist() == [0.0, 0.0]
-    assert compiled(b, b).tolist() == [1.0, 1.0]
+def the_argument_is_written():
+    return lambda x: x.mul_(2), lambda: None
 
 
-def test_outside_tensor_returned_is_itself():
+def a_tensor_outside_is_returned():
     weight = flambeau.ones(2)
-    assert flambeau.compile(lambda: weight)() is weight
+    return lambda x: weight, lambda: weight
 
 
-@pytest.mark.parametrize("source", ["outside", "argument", "data"])
-def test_a_new_leaf_on_the_elements_of_another_tensor_is_another_at_each_call(source):
-    outside, given = flambeau.ones(2), flambeau.full((2,), 2.0)
-
-    @flambeau.compile
-    def step(x):
-        leaf = outside.data if source == "data" else (x if source == "argument" else outside)
-        leaf = leaf.detach().requires_grad_()
-        return leaf, (leaf * 3).sum(), leaf
-
-    first = step(given)[0]
-    for _ in range(2):
-        leaf, total, again = step(given)
-        assert leaf is again
-        assert leaf is not first
-        assert leaf.is_leaf
-        assert leaf.requires_grad
-        assert leaf.grad is None
-        total.backward()
-        assert leaf.grad.tolist() == [3.0, 3.0]
-        assert not outside.requires_grad
-        assert not given.requires_grad
-    assert first.grad is None
-    leaf.detach().zero_()
-    assert (given if source == "argument" else outside).tolist() == [0.0, 0.0]
+def two_tensors_share_an_array():
+    one, other = flambeau.ones(2), flambeau.zeros(2)
+    other.copy_(one)
+    return lambda x: (one.mul_(2), other.mul_(3)), lambda: (one, other)
 
 
-def test_nested_results_and_arguments():
-    @flambeau.compile
-    def f(pair, scale, *, name):
-        return {name: pair[0] * scale, "none": None, "list": [pair[1], 3]}
+def gradients_stay():
+    weight = flambeau.ones(2, 2, requires_grad=True)
 
-    a, b = flambeau.ones(2), flambeau.zeros(2)
-    result = f((a, b), 2, name="out")
-    assert result["out"].tolist() == [2.0, 2.0]
-    assert result["none"] is None
-    assert result["list"][0] is b
-    assert result["list"][1] == 3
+    def change(call):
+        weight.grad = [weight.grad, None, flambeau.full((2, 2), 10.0), weight.grad, None][call]
+
+    return lambda x: (weight * x).sum().backward(), lambda: weight, change
 
 
-def test_two_tensors_that_share_an_array_stay_apart():
-    a = flambeau.ones(2)
-    b = flambeau.zeros(2)
-    b.copy_(a)
+def backward_reaches_the_base_of_a_captured_view():
+    weight = flambeau.ones(2, 2, requires_grad=True)
+    row = weight[0]
+    return lambda x: (row * x).sum(), lambda: weight
 
-    @flambeau.compile
-    def f():
-        a.mul_(2)
-        b.mul_(3)
 
-    f()
-    f()
-    assert a.tolist() == [4.0, 4.0]
-    assert b.tolist() == [9.0, 9.0]
+def a_module_keeps_tensors():
+    module = Memory()
+    return module, lambda: (module.last, module.total)
+
+
+def a_new_leaf(find):
+    """A scene that returns a new leaf on the elements of a tensor, and a function of it."""
+
+    def make():
+        outside = flambeau.ones(2, 2)
+
+        def step(x):
+            leaf = find(outside, x).detach().requires_grad_()
+            return (leaf * 3).sum(), leaf, leaf
+
+        return step, lambda: outside
+
+    return make
+
+
+SCENES = {
+    "a tensor outside is written": (a_tensor_outside_is_written, 1),
+    "a view of a tensor outside is written": (a_view_of_a_tensor_outside_is_written, 1),
+    "the argument is written": (the_argument_is_written, 1),
+    "a tensor outside is returned": (a_tensor_outside_is_returned, 1),
+    "two tensors share an array": (two_tensors_share_an_array, 1),
+    # A call finds no gradient, or one.
+    "gradients stay": (gradients_stay, 2),
+    "backward reaches the base of a captured view": (
+        backward_reaches_the_base_of_a_captured_view, 1,
+    ),
+    # The first call finds no last output.
+    "a module keeps tensors": (a_module_keeps_tensors, 2),
+    "a new leaf on a tensor outside": (a_new_leaf(lambda outside, x: outside), 1),
+    "a new leaf on an argument": (a_new_leaf(lambda outside, x: x), 1),
+    "a new leaf on data": (a_new_leaf(lambda outside, x: outside.data), 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_calls_are_as_eager(name):
+    def use(result):
+        total, *leaves = result if isinstance(result, tuple) else (result,)
+        if total is not None and total.requires_grad:
+            total.backward()
+            # A new leaf shares its elements.
+            [leaf.detach().add_(1) for leaf in leaves]
+
+    make, programs = SCENES[name]
+    check_as_eagerly(make, programs, after=use)
 
 
 def test_an_array_that_someone_holds_is_not_donated():
@@ -143,8 +139,6 @@ def test_an_array_that_nobody_holds_is_donated():
     weight = flambeau.ones(3)
     step = flambeau.compile(lambda: weight.mul_(2))
     step()
-    import weakref
-
     array = weakref.ref(weight.jax())
     deleted = weight._cell.array.is_deleted
     del array
@@ -178,34 +172,6 @@ def test_copying_an_array_that_someone_holds_compiles_nothing(caplog):
     assert weight[0, 0, 0] == 4.0
 
 
-def test_gradients_that_stay_are_given_out():
-    weight = flambeau.ones(2, requires_grad=True)
-
-    @flambeau.compile
-    def f(x):
-        (weight * x).sum().backward()
-
-    x = flambeau.tensor([2.0, 3.0])
-    f(x)
-    assert weight.grad.tolist() == [2.0, 3.0]
-    f(x)
-    assert weight.grad.tolist() == [4.0, 6.0]
-    weight.grad = None
-    f(x)
-    assert weight.grad.tolist() == [2.0, 3.0]
-    weight.grad = flambeau.tensor([10.0, 10.0])
-    f(x)
-    assert weight.grad.tolist() == [12.0, 13.0]
-
-
-def test_gradient_of_an_argument():
-    f = flambeau.compile(lambda x: (x * x).sum().backward())
-    x = flambeau.tensor([2.0, 3.0], requires_grad=True)
-    f(x)
-    f(x)
-    assert x.grad.tolist() == [8.0, 12.0]
-
-
 def test_backward_outside_goes_through_the_program():
     weight = flambeau.tensor([1.0, 2.0], requires_grad=True)
     x = flambeau.tensor([3.0, 4.0], requires_grad=True)
@@ -218,14 +184,6 @@ def test_backward_outside_goes_through_the_program():
     assert x.grad.tolist() == [12.0, 32.0]
     with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
-
-
-def test_backward_outside_goes_through_a_captured_view_to_its_base():
-    weight = flambeau.ones(2, 2, requires_grad=True)
-    row = weight[0]
-    f = flambeau.compile(lambda x: (row * x).sum())
-    f(flambeau.tensor([3.0, 4.0])).backward()
-    assert weight.grad.tolist() == [[3.0, 4.0], [0.0, 0.0]]
 
 
 def test_calls_that_alternate_find_their_programs():
@@ -262,33 +220,6 @@ def test_no_grad_is_another_situation():
     with flambeau.no_grad():
         assert not f(x).requires_grad
     assert f(x).requires_grad
-
-
-class Memory(nn.Module):
-    """Keeps its last output in a plain attribute, and its mean in an assigned buffer."""
-
-    def __init__(self):
-        super().__init__()
-        self.last = None
-        self.register_buffer("total", flambeau.zeros(2))
-
-    def forward(self, x):
-        y = x if self.last is None else x + self.last
-        self.last = y
-        self.total = self.total + y
-        return y
-
-
-def test_tensors_assigned_to_a_module_are_written_back():
-    module, eager = Memory(), Memory()
-    compiled = flambeau.compile(module)
-    for value in (1.0, 2.0, 4.0, 8.0):
-        x = flambeau.full((2,), value)
-        assert flambeau.equal(compiled(x), eager(x))
-        assert flambeau.equal(module.last, eager.last)
-        assert flambeau.equal(module.total, eager.total)
-    # One program for the first call, which finds no last output, and one for all others.
-    assert compiled.program_count == 2
 
 
 REFUSED = {

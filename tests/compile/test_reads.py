@@ -1,14 +1,9 @@
 """What a function reads outside itself is seen, however its code gets there."""
 
-import argparse
 import collections
-import contextvars
 import copy
 import dataclasses
-import enum
 import functools
-import itertools
-import operator
 import os
 import sys
 import threading
@@ -16,13 +11,13 @@ import types
 import weakref
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import flambeau
 from flambeau import nn
 from flambeau.compile.reading import interception
 from tests.compile.following import X, check
+from tests.compile.holding import HOLDERS, HOLDERS_OF_OBJECTS
 
 
 class Box:
@@ -128,12 +123,7 @@ READERS = {
     "dataclass made inside": lambda box, x: x * Holder(box).box.rate,
     "named tuple made inside": lambda box, x: x * Pair(box).box.rate,
     "partial made inside": lambda box, x: functools.partial(lambda it, y: y * it.rate, box)(x),
-    "attrgetter": lambda box, x: x * operator.attrgetter("rate")(box),
-    "computed name": lambda box, x: x * getattr(box, "etar"[::-1]),
-    "vars": lambda box, x: x * vars(box)["rate"],
     "copy": lambda box, x: x * copy.copy(box).rate,
-    "deepcopy": lambda box, x: x * copy.deepcopy(box).rate,
-    "past the class": lambda box, x: x * object.__getattribute__(box, "rate"),
     "sort": lambda box, x: x * max([box, Box(1.0)], key=lambda each: each.rate).rate,
     "weak reference made inside": lambda box, x: x * weakref.ref(box)().rate,
 }
@@ -145,81 +135,15 @@ def test_an_attribute_is_seen(name):
     check(lambda x: READERS[name](box, x), lambda: setattr(box, "rate", 7.0))
 
 
-def node(value, rest):
-    return types.SimpleNamespace(value=value, next=rest)
+WAYS = {**HOLDERS, **HOLDERS_OF_OBJECTS}
 
 
-def last_of(nodes):
-    while nodes.next is not None:
-        nodes = nodes.next
-    return nodes.value
-
-
-class Weak(enum.Enum):
-    ONE = 1
-
-
-def holders():
-    """Ways to hold a box: what holds it, and how code gets the box out."""
-    box = Box()
-    local = threading.local()
-    local.box = box
-    variable = contextvars.ContextVar("variable")
-    variable.set(box)
-    module = types.ModuleType("held")
-    module.box = box
-    array = np.array([box, None], dtype=object)
-    first, others = [box], [Box(1.0)]
-
-    def with_attribute():
-        return with_attribute.box
-
-    with_attribute.box = box
-    Weak.ONE.box = box
-    return box, {
-        "values of a dictionary": ({"a": box}, lambda held: next(iter(held.values()))),
-        "comprehension": ({"a": box}, lambda held: {v: k for k, v in held.items()}.popitem()[0]),
-        "keys": ({box: 1}, lambda held: next(iter(held))),
-        "chain": ((first, others), lambda held: next(itertools.chain(*held))),
-        "linked list": (node(1, node(2, node(box, None))), last_of),
-        "get": ({"a": lambda: box}, lambda held: held.get("a")()),
-        "get kept outside": ({"a": box}.get, lambda held: held("a")),
-        "partial method": (functools.partial(lambda it: it, box), lambda held: held()),
-        "thread-local": (local, lambda held: held.box),
-        "context variable": (variable, lambda held: held.get()),
-        "UserDict": (collections.UserDict(box=box), lambda held: held["box"]),
-        "ChainMap": (collections.ChainMap({}, {"box": box}), lambda held: held["box"]),
-        "WeakValueDictionary": (weakref.WeakValueDictionary(box=box), lambda held: held["box"]),
-        "WeakSet": (weakref.WeakSet([box]), lambda held: next(iter(held))),
-        "weak proxy": (weakref.proxy(box), lambda held: held),
-        "array of objects": (array, lambda held: held[0]),
-        "module object": (module, lambda held: held.box),
-        "member of an enumeration": (Weak.ONE, lambda held: held.box),
-        "attribute of a function": (with_attribute, lambda held: held()),
-        "argparse": (argparse.Namespace(box=box), lambda held: held.box),
-    }
-
-
-@pytest.mark.parametrize("name", holders()[1])
+@pytest.mark.parametrize("name", WAYS)
 def test_what_holds_an_object_is_followed(name):
-    box, ways = holders()
-    held, get = ways[name]
+    hold, get = WAYS[name]
+    box = Box()
+    held = hold(box)
     check(lambda x: x * get(held).rate, lambda: setattr(box, "rate", 7.0))
-
-
-def test_attributes_that_are_absent_at_first_are_seen():
-    readers = (
-        lambda box, x: x * (box.more if hasattr(box, "more") else 1.0),
-        lambda box, x: x * getattr(box, "more", 1.0),
-    )
-    for read in readers:
-        box = Box()
-        check(lambda x, read=read, box=box: read(box, x), lambda box=box: setattr(box, "more", 7.0))
-        namespace = types.SimpleNamespace()
-        check(
-            lambda x, read=read, held=namespace: read(held, x),
-            lambda held=namespace: setattr(held, "more", 7.0),
-        )
 
 
 def test_globals_that_are_absent_at_first_are_seen(monkeypatch):
@@ -248,30 +172,6 @@ def test_the_getattr_of_a_module_is_seen(monkeypatch):
         lambda x: x * float(os.getenv("FLAMBEAU_TEST_RATE", "1")),
         lambda: monkeypatch.setitem(os.environ, "FLAMBEAU_TEST_RATE", "5"),
     )
-
-
-MODULE_READERS = {
-    "attribute": lambda held, x: x * held.rate,
-    "computed name": lambda held, x: x * getattr(held, "etar"[::-1]),
-    "attrgetter": lambda held, x: x * operator.attrgetter("rate")(held),
-    "format": lambda held, x: x * float("{.rate}".format(held)),  # noqa: UP032
-    "hasattr": lambda held, x: x * (held.rate if hasattr(held, "rate") else 1.0),
-    "dir": lambda held, x: x * (held.rate if "rate" in dir(held) else 1.0),
-    "vars": lambda held, x: x * vars(held).get("rate", 1.0),
-}
-
-
-@pytest.mark.parametrize("name", MODULE_READERS)
-@pytest.mark.parametrize("make", [lambda: types.ModuleType("held"), lambda: lambda: None])
-def test_attributes_of_modules_and_functions_are_seen(name, make):
-    held = make()
-    held.rate = 2.0
-    holder = types.SimpleNamespace(held=held)
-    check(lambda x: MODULE_READERS[name](holder.held, x), lambda: setattr(held, "rate", 7.0))
-    if name not in ("attribute", "computed name", "attrgetter", "format"):
-        check(lambda x: MODULE_READERS[name](holder.held, x), lambda: delattr(held, "rate"))
-        check(lambda x: MODULE_READERS[name](holder.held, x), lambda: setattr(held, "rate", 2.0))
-    assert type(held) in (types.ModuleType, types.FunctionType)
 
 
 def test_a_function_that_stands_on_a_class_is_seen():
