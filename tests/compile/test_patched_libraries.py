@@ -83,6 +83,16 @@ def test_annotations_are_seen():
 
 
 PACKAGE = """
+RATE, MODE, COUNT = 2.0, None, 0
+
+def scale(x):
+    return x * RATE if MODE is None else x
+
+def count(x):
+    global COUNT
+    COUNT += 1
+    return x
+
 class Settings:
     rate = 2.0
     rates = [2.0]
@@ -136,6 +146,25 @@ def test_what_a_class_of_a_package_gives_is_seen(package, name, monkeypatch):
     held = package.Settings()
     assert ownership.is_of_library_class(package.Settings)
     check(lambda x: use(held, x), lambda: setattr(package.Settings, changed, new))
+
+
+def test_settings_of_installed_packages_are_seen(package):
+    assert ownership.is_of_library(package.scale.__code__)
+    check(
+        lambda x: package.scale(x),
+        lambda: setattr(package, "RATE", 7.0),
+        lambda: setattr(package, "MODE", "fast"),
+    )
+
+
+def test_what_an_installed_package_counts_is_its_own(package):
+    run = flambeau.compile(lambda x: package.count(x) * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert all(flambeau.equal(run(X), X * 2) for _ in range(3))
+    package.COUNT = 5
+    run(X)
+    assert run.program_count == 1
 
 
 SCRIPT = """

@@ -1,16 +1,11 @@
 """Classes, modules and functions that are patched after compiling: the result is the eager one."""
 
-import importlib.util
 import operator
-import os
-import sys
-import warnings
 
 import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.compile import ownership
 from flambeau.nn import functional as F
 from tests.compile.following import X, check, check_refused
 
@@ -415,36 +410,3 @@ def test_a_class_of_tensors_is_changed_at_every_call(monkeypatch):
 
     check_refused(function, r"changes Scaled\.rate", X)
     assert Scaled.rate == 4.0
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A module that counts as an installed package."""
-    source = (
-        "RATE = 2.0\nMODE = None\n\n\ndef scale(x):\n    return x * RATE if MODE is None else x\n"
-    )
-    (tmp_path / "installed_scaling.py").write_text(source)
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("_PACKAGES", "_LIBRARIES"):
-        before = getattr(ownership, name)
-        monkeypatch.setattr(ownership, name, (*before, f"{tmp_path}{os.sep}"))
-    yield importlib.import_module("installed_scaling")
-    del sys.modules["installed_scaling"]
-
-
-def test_settings_of_installed_packages_are_seen(package):
-    assert ownership.is_of_library(package.scale.__code__)
-    check(lambda x: package.scale(x), lambda: setattr(package, "RATE", 7.0))
-    check(lambda x: package.scale(x), lambda: setattr(package, "MODE", "fast"))
-
-
-def test_what_an_installed_package_counts_is_its_own(package):
-    source = "COUNT = 0\n\n\ndef count(x):\n    global COUNT\n    COUNT += 1\n    return x\n"
-    exec(compile(source, package.__file__, "exec"), vars(package))
-    run = flambeau.compile(lambda x: package.count(x) * 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert all(flambeau.equal(run(X), X * 2) for _ in range(3))
-    package.COUNT = 5
-    run(X)
-    assert run.program_count == 1
