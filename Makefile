@@ -46,7 +46,7 @@ quick: $(VENV)/.extras-test
 	$(PYTEST) $(QUICK) $(ARGS)
 
 conformance: $(VENV)/.extras-test,conformance
-	$(PYTEST) tests/conformance tests/fuzz $(ARGS)
+	$(PYTEST) tests/conformance tests/fuzz tests/programs $(ARGS)
 
 fuzz: $(VENV)/.extras-test,conformance
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)

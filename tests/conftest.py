@@ -1,5 +1,6 @@
 """What holds for every test: device, threads, kept programs, and how hypothesis searches."""
 
+import gc
 import os
 
 import pytest
@@ -35,6 +36,14 @@ def _changed_code_is_not_kept(request):
         from flambeau.core.programs import compiled as programs
 
         request.getfixturevalue("monkeypatch").setattr(programs, "store", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def young_heap():
+    """For modules that collect garbage: what other modules have left is not looked through."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Compilations:

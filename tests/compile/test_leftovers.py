@@ -5,20 +5,14 @@ import gc
 import sys
 
 import pytest
-from jax.core import Tracer
 
 import flambeau
 from flambeau.compile import CompileError
 from flambeau.compile.errors import CompileWarning
+from tests.compile.following import tracers
 
 W = flambeau.ones(3)
 SHAPES = ((1, 3), (3, 3), (1, 4), (1, 3))
-
-
-def dead_tensors():
-    gc.collect()
-    tensors = [each for each in gc.get_objects() if issubclass(type(each), flambeau.Tensor)]
-    return [each for each in tensors if isinstance(each._cell.array, Tracer)]
 
 
 @functools.lru_cache
@@ -77,7 +71,7 @@ def test_constants_in_a_cache_have_their_values(function, fullgraph):
     for one, other, eager in zip(found, again, expected, strict=True):
         assert flambeau.allclose(one, eager)
         assert flambeau.equal(other, eager)
-    assert not dead_tensors()
+    assert not tracers()
 
 
 @functools.lru_cache
@@ -116,7 +110,7 @@ def test_other_tensors_in_a_cache_come_from_an_eager_call(function, fullgraph):
     assert flambeau.equal(run(flambeau.ones(3)), first)
     assert run.program_count == 1
     assert flambeau.equal(function(flambeau.ones(3)), first)
-    assert not dead_tensors()
+    assert not tracers()
 
 
 def test_objects_that_the_collector_ignores_are_found_too():
@@ -144,7 +138,7 @@ def test_other_tensors_are_refused():
     with pytest.raises(CompileError, match=f"leaves a tensor in {place}"):
         flambeau.compile(interrupted, fullgraph=True)(flambeau.ones(3))
     sys.last_error = None
-    assert not dead_tensors()
+    assert not tracers()
     run = flambeau.compile(interrupted, fullgraph=False)
     with pytest.warns(CompileWarning, match=place):
         first = run(flambeau.ones(3))
@@ -166,7 +160,7 @@ def test_a_trace_that_fails_empties_the_caches_that_it_has_filled():
     for _ in range(3):
         assert flambeau.allclose(run(flambeau.ones(3, 3)), expected)
     assert run.program_count == 1
-    assert not dead_tensors()
+    assert not tracers()
 
 
 def test_an_error_in_a_backward_outside_keeps_no_tensors():
@@ -180,7 +174,7 @@ def test_an_error_in_a_backward_outside_keeps_no_tensors():
 
     loss = flambeau.compile(function, fullgraph=True)(flambeau.ones(2, requires_grad=True))
     assert loss.item() == 4
-    assert not dead_tensors()
+    assert not tracers()
     with pytest.raises(KeyError, match="of the hook"):
         loss.backward()
 
@@ -226,4 +220,4 @@ def test_the_gradient_of_a_temporary_may_be_reset():
     assert found[1] == pytest.approx(found[0])
     assert found[2] == pytest.approx(found[0])
     assert compiled.program_count == 1
-    assert not dead_tensors()
+    assert not tracers()

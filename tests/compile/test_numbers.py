@@ -102,10 +102,14 @@ def expression(draw, depth=3):
     return form.format(*parts)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.filterwarnings("ignore::flambeau.compile.errors.CompileWarning")
 def test_random_arithmetic_gives_what_python_gives(seed):
-    draw = random.Random(seed)
+    check_arithmetic(random.Random(seed))
+
+
+def check_arithmetic(draw):
+    """Compare the values of two random expressions with those of eager calls."""
     text = f"lambda x, y, n, r, f: (x * 1.0, {expression(draw)}, {expression(draw)})"
     function = eval(text)
     compiled = flambeau.compile(function)

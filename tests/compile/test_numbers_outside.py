@@ -1,5 +1,6 @@
 """Globals, variables and attributes that are numbers: inputs once they have changed."""
 
+import itertools
 import threading
 import warnings
 from types import SimpleNamespace
@@ -74,11 +75,15 @@ def in_a_global(function):
 PLACES = [in_a_module, in_an_object, in_a_namespace, in_a_function, in_a_variable, in_a_global]
 # A number that is not used is compared; whether it is zero has one answer for all others.
 FOR_ALL = FOLLOWED.keys() - {"not at all"} | {"a static argument"}
+# Each function with a number in a module, and four functions with one in each other place.
+PAIRS = [
+    *((name, in_a_module) for name in (*FOLLOWED, *READ)),
+    *itertools.product(("an operand", "returned", "an index", "a branch"), PLACES[1:]),
+]
 
 
 @pytest.mark.parametrize("kind", [int, float])
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", [*FOLLOWED, *READ])
+@pytest.mark.parametrize(("name", "place"), PAIRS)
 @pytest.mark.filterwarnings("ignore::flambeau.compile.errors.CompileWarning")
 def test_a_program_holds_for_all_values_that_python_does_not_read(name, place, kind):
     function, change = place({**FOLLOWED, **READ}[name])
@@ -389,11 +394,10 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("place", [in_a_module, in_a_variable])
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.filterwarnings("ignore::flambeau.compile.errors.CompileWarning")
-def test_every_operator_gets_the_number_of_the_call(name, place):
-    function, change = place(OPERATORS[name])
+def test_every_operator_gets_the_number_of_the_call(name):
+    function, change = in_a_module(OPERATORS[name])
     compiled = flambeau.compile(function)
     for value in (0.5, 0.25, 2.0, 1.5, 0.5):
         change(value)

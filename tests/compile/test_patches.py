@@ -1,6 +1,8 @@
 """Classes, modules and functions that are patched after compiling: the result is the eager one."""
 
+import importlib.util
 import operator
+import sys
 
 import pytest
 

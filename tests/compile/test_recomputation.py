@@ -9,6 +9,7 @@ from flambeau.compile.program import Program
 from flambeau.core.programs.compiled import jitted
 from flambeau.nn.functional import gelu
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
+from tests.compile.following import assert_close
 
 WIDTH, BATCH = 16, 64
 
@@ -261,9 +262,7 @@ def test_values_gradients_and_random_numbers_are_those_without_it(function, prog
     found = outcome(function, checkpoint, True)
     # Each first call finds no gradients, each second call some.
     assert len(programs) == 2 * (2 + 1)
-    assert len(found) == len(expected)
-    for left, right in zip(found, expected, strict=True):
-        assert flambeau.allclose(left, right, rtol=2e-5, atol=1e-6)
+    assert_close(found, expected, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("function", [nested, several_outputs, what_the_region_leaves_behind])
@@ -271,8 +270,7 @@ def test_backward_may_stand_outside(function, programs):
     expected = outcome(function, through, False)
     found = outcome(function, checkpoint, False)
     assert len(programs) == 2 * (2 + 1)
-    for left, right in zip(found, expected, strict=True):
-        assert flambeau.allclose(left, right, rtol=2e-5, atol=1e-6)
+    assert_close(found, expected, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("function", WHOLE, ids=lambda each: each.__name__)
@@ -359,8 +357,7 @@ def test_buffers_are_written_once():
         step(x)
         assert norm.num_batches_tracked.item() == 3 * 2
         found.append([norm.running_mean, norm.running_var, norm.weight.grad])
-    for left, right in zip(*found, strict=True):
-        assert flambeau.allclose(left, right, rtol=1e-5)
+    assert_close(*found, rtol=1e-5)
 
 
 def test_of_the_two_contexts_only_the_first_is_entered():

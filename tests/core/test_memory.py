@@ -18,6 +18,8 @@ from flambeau.core.values import memory
 from flambeau.core.values.cell import Cell
 from flambeau.core.values.memory import LentCell
 
+pytestmark = pytest.mark.usefixtures("young_heap")
+
 
 def test_a_write_to_the_array_shows_in_the_tensor_and_its_views():
     x = flambeau.zeros(2, 3)

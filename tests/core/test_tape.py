@@ -12,6 +12,8 @@ import flambeau
 from flambeau.core.tape import nodes as tape
 from flambeau.core.tape.node import Node
 
+pytestmark = pytest.mark.usefixtures("young_heap")
+
 
 def leaf(*values):
     return flambeau.tensor(values or (1.0, 2.0), requires_grad=True)

@@ -9,6 +9,7 @@ import pytest
 import flambeau
 from flambeau.compile import function, program
 from tests.fuzz import answers
+from tests.fuzz.slices import SLICE_OF_A_SEARCH
 
 CHOOSES = """
 def step(x, y):
@@ -19,6 +20,7 @@ def step(x, y):
 CALLS = [([1.0] * 3, [0.0] * 3)] * 4 + [([-1.0] * 3, [0.0] * 3)] * 2
 
 
+@SLICE_OF_A_SEARCH
 def test_programs_give_what_eager_calls_give() -> None:
     report = answers.run(None, 0, 12)
     assert not report.disagreements, str(report)

@@ -16,6 +16,7 @@ from flambeau.checkpoint import load, pickled, source
 from tests.fuzz import files
 from tests.fuzz.file_corpus import corpus
 from tests.fuzz.file_mutations import assembled
+from tests.fuzz.slices import SLICE_OF_A_SEARCH
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
@@ -26,6 +27,7 @@ def test_files_that_are_not_changed_are_read() -> None:
             load(io.BytesIO(assembled(parts)))
 
 
+@SLICE_OF_A_SEARCH
 def test_changed_files_are_read_or_refused() -> None:
     report = files.run(None, 1001, 3000)
     assert not report.disagreements, str(report)

@@ -13,6 +13,7 @@ from tests.fuzz import programs, reduce
 from tests.fuzz.generation import generate
 from tests.fuzz.program import Input, Program, Statement
 from tests.fuzz.report import Report
+from tests.fuzz.slices import SLICE_OF_A_SEARCH
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
@@ -37,6 +38,7 @@ def search(seed: int, count: int, share: float) -> Report:
     return report
 
 
+@SLICE_OF_A_SEARCH
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is what the programs are compared with")
 @pytest.mark.parametrize("seed", [1001, 1005])
 def test_random_programs_agree(seed: int) -> None:
@@ -45,6 +47,7 @@ def test_random_programs_agree(seed: int) -> None:
     assert report.counts["of these compiled"]
 
 
+@SLICE_OF_A_SEARCH
 def test_random_programs_agree_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "HAS_TORCH", False)
     report = search(1003, 8, 1.0)
@@ -57,6 +60,7 @@ def test_the_same_seed_gives_the_same_program() -> None:
     assert one == other
 
 
+@SLICE_OF_A_SEARCH
 def test_random_programs_agree_when_they_are_fused() -> None:
     report = Report("programs", 1007)
     for index in range(8):

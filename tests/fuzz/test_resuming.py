@@ -11,10 +11,12 @@ import pytest
 from flambeau import optim
 from flambeau.distributed.checkpoint import state_dict_loader
 from tests.fuzz import resuming
+from tests.fuzz.slices import SLICE_OF_A_SEARCH
 
 pytestmark = pytest.mark.filterwarnings("ignore:the scheduler's step:UserWarning")
 
 
+@SLICE_OF_A_SEARCH
 def test_resumed_sessions_go_on() -> None:
     report = resuming.run(None, 1001, 8)
     assert not report.disagreements, str(report)

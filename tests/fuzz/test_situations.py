@@ -6,16 +6,16 @@ is an error, and so is one that is named there and passes; ``python -m tests.fuz
 """
 
 import functools
-import os
 
 import pytest
 
 import flambeau
 from tests.fuzz import situations
 from tests.fuzz.situations.running import SituationReport, Verdict, judge
+from tests.fuzz.slices import SLICE_OF_A_SEARCH
 
-# `make conformance` judges more of them.
-SLICE = 60 if os.environ.get("FLAMBEAU_CONFORMANCE") == "0" else 300
+# `make test` judges others, in tests/compile/test_situations.py.
+SLICE = 300
 KNOWN = situations.known()
 
 
@@ -30,6 +30,7 @@ def test_there_are_a_thousand_situations_each_with_a_name():
     assert {*names} >= KNOWN, "known.txt names situations that do not exist"
 
 
+@SLICE_OF_A_SEARCH
 def test_results_are_eagers(report):
     failing = {each.situation.name: each for each in report.verdicts if not each.agrees}
     failures = [f"{each.kind}: {name}: {each.detail}" for name, each in failing.items()]
@@ -39,6 +40,7 @@ def test_results_are_eagers(report):
     assert not mended, "\n".join(["these pass; take them out of known.txt:", *sorted(mended)])
 
 
+@SLICE_OF_A_SEARCH
 def test_the_slice_has_all_of_its_situations(report):
     assert len(report.verdicts) == SLICE
     assert report.counts["equal"] > SLICE // 3

@@ -1,6 +1,7 @@
 """Some of the programs, with flambeau alone; PyTorch's losses are those that were kept."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ RESULTS = json.loads((HERE / "results.json").read_text())
 SELECTED = [each for each in CASES if each.stem in ("einops", "torchdiffeq")]
 
 
+@pytest.mark.skipif(
+    os.environ.get("FLAMBEAU_CONFORMANCE") == "0", reason="`make conformance` runs the programs"
+)
 @pytest.mark.parametrize("path", SELECTED, ids=lambda path: path.stem)
 def test_a_package_trains_as_with_pytorch(path, tmp_path):
     try:

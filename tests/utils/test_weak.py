@@ -8,6 +8,8 @@ import pytest
 import flambeau
 from flambeau.utils.weak import WeakIdKeyDictionary, WeakIdRef
 
+pytestmark = pytest.mark.usefixtures("young_heap")
+
 
 def test_keys_are_compared_by_identity():
     one, other = flambeau.ones(2), flambeau.ones(2)

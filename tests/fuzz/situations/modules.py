@@ -67,7 +67,7 @@ REACHES = {
     "hasattr": "x * (2.0 if hasattr(MOD, 'extra') else 3.0)",
     "training": "x * (2.0 if MOD.training else 3.0)",
     "requires_grad of a parameter": "x * (2.0 if MOD.weight.requires_grad else 3.0)",
-    "dtype of a parameter": "x * float(len(str(MOD.weight.dtype)))",
+    "dtype of a parameter": "x * (2.0 if MOD.weight.dtype is flambeau.float32 else 3.0)",
     "shape of a parameter": "x * float(MOD.weight.numel())",
     "identity of a parameter": "x * (2.0 if MOD.weight is kept_weight else 3.0)",
     "class": "x * (2.0 if isinstance(MOD, Other) else 3.0)",

@@ -104,15 +104,14 @@ def judge(situation: Situation) -> Verdict:
     eager = _outcome(situation, compiled=False)
     if eager.failure:
         return Verdict(situation, "vacuous", eager.failure)
-    compiled = _outcome(situation, compiled=True)
-    if isinstance(eager.results[0], str):
+    is_dull = situation.matters and len({*map(repr, eager.results)}) == 1
+    if isinstance(eager.results[0], str) or (is_dull and situation.demand == "equal"):
         return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
+    compiled = _outcome(situation, compiled=True)
     if situation.demand == "warning":
         return _judge_warning(situation, eager, compiled)
     if situation.demand == "refused":
         return _judge_refusal(situation, eager, compiled)
-    if situation.matters and len({*map(repr, eager.results)}) == 1:
-        return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
     for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
         if mine in _REFUSALS and mine != due:
             return _judge_refusal(situation, eager, compiled)
