@@ -9,8 +9,7 @@ import pytest
 
 import flambeau
 from flambeau.compile import CompileError
-from tests.compile.following import MAY_RUN_EAGERLY
-from tests.compile.test_leftovers import dead_tensors
+from tests.compile.following import MAY_RUN_EAGERLY, tracers
 
 CALLS = range(1, 6)
 
@@ -194,7 +193,7 @@ def test_compiled_equals_eager(make, fullgraph):
         return
     compiled = functools.partial(flambeau.compile, fullgraph=fullgraph)
     assert numbers(make, compiled) == numbers(make)
-    assert not dead_tensors()
+    assert not tracers()
 
 
 def test_a_container_in_a_cache_is_changed_eagerly_or_refused():

@@ -42,9 +42,9 @@ def test_an_answer_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_call_that_happens_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     learn = function.CompiledFunction._learn
 
-    def twice(self: Any, key: Any, args: Any, kwargs: Any) -> Any:
-        learn(self, key, args, kwargs)
-        return learn(self, key, args, kwargs)
+    def twice(*given: Any) -> Any:
+        learn(*given)
+        return learn(*given)
 
     monkeypatch.setattr(function.CompiledFunction, "_learn", twice)
     assert "call 0: count is 2.0, not 1.0" in answers.judged(CHOOSES, CALLS)[0]
