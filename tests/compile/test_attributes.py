@@ -2,7 +2,6 @@
 
 import copy
 import operator
-import threading
 import types
 
 import pytest
@@ -86,15 +85,7 @@ class Net(nn.Module):
         return self.out(x) * self.read(self)
 
 
-def by_thread(held):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(held.rate))
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-OWN = {**READERS, **CAREFUL, "thread": by_thread}
+OWN = {**READERS, **CAREFUL}
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -1,4 +1,4 @@
-"""Values that change from call to call: random numbers, clocks, iterators, files.
+"""Values that change from call to call: random numbers, clocks, iterators, files, other threads.
 
 A program would repeat the values that its trace has met, so a function that uses them has none.
 During a trace, stand-ins replace iterators and functions such as `time.time` and refuse to be used,
@@ -37,6 +37,10 @@ _REASON = (
     "gives something else at each call, and a program would repeat what it gave while it was "
     "traced. Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else "
     "outside of the compiled function, and pass it as a tensor"
+)
+_ELSEWHERE = (
+    "runs code on another thread, and what that reads is not compared with its value at the next "
+    "call. Compute on the thread of the compiled function"
 )
 _CLOCKS = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
@@ -86,6 +90,12 @@ _WRITTEN = {
     "queue": ("get", "get_nowait"),
     "multiprocessing": ("recv", "recv_bytes", "get", "get_nowait"),
 }  # fmt: skip
+#: Functions that run code on another thread, by module.
+_STARTING = {
+    "threading": ("start",),
+    "concurrent": ("submit", "map"),
+    "multiprocessing": ("apply", "apply_async", "map", "map_async", "imap", "imap_unordered"),
+}
 # Code that seeds a generator from the system, NumPy's too; and Python's, if it gets no seed.
 _ENTROPY = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _MAKING = random.Random.__init__.__code__
@@ -211,9 +221,10 @@ class Chance:
         code = frame.f_code
         if code in _ENTROPY or (code is _MAKING and frame.f_locals.get("x") is None):
             _refuse("a generator made without a seed")
-        for module, names in _WRITTEN.items():
-            if code.co_name in names and is_written_in(code.co_filename, module):
-                _refuse(f"{module}.{code.co_qualname}()")
+        for table, reason in ((_WRITTEN, _REASON), (_STARTING, _ELSEWHERE)):
+            for module, names in table.items():
+                if code.co_name in names and is_written_in(code.co_filename, module):
+                    _refuse(f"{module}.{code.co_qualname}()", reason)
 
     def refuse(self) -> None:
         """Fail if a source was used.
@@ -250,7 +261,8 @@ def is_written_in(file: str, module: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def is_of_chance(file: str) -> bool:
     """Whether functions in a file may return something else at each call."""
-    return file == random.__file__ or any(is_written_in(file, module) for module in _WRITTEN)
+    modules = {*_WRITTEN, *_STARTING}
+    return file == random.__file__ or any(is_written_in(file, module) for module in modules)
 
 
 def _state_of_numpy() -> Any:
@@ -319,8 +331,8 @@ def _is_one_way(cls: type) -> bool:
     return not isinstance(step, FunctionType) or is_own(cls)
 
 
-def _refuse(name: str) -> None:
-    raise TracedValueError(f"{name} {_REASON}")
+def _refuse(name: str, reason: str = _REASON) -> None:
+    raise TracedValueError(f"{name} {reason}")
 
 
 class Refusing:
