@@ -91,8 +91,8 @@ EAGER = [
     Known(
         "there is no complex32",
         theirs="^no error",
-        ours=r"needs tensors of one dtype, got (float32, float16|float16, float32)",
-        source=r"float16.*1j",
+        ours=r"needs tensors of one dtype, got (float32(,| and) float16|float16(,| and) float32)",
+        source="1j",
     ),
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
@@ -560,6 +560,24 @@ EAGER = [
         ours=r"einsum\(\) needs tensors of one dtype",
     ),
     Known("soft_margin_loss does not overflow", "inf", source="soft_margin_loss", what="elements"),
+    Known(
+        "quantiles between equal infinities are infinite",
+        theirs="nan",
+        ours="inf",
+        source=r"quantile\(",
+        what="elements",
+    ),
+    Known(
+        "gradients of matrix_exp of large norms are right in single precision",
+        source=r"matrix_exp\(",
+        what="grad elements",
+    ),
+    Known(
+        "the gradient of a choice requires grad with create_graph, so out= refuses it",
+        theirs="^no error",
+        ours="out= takes no part in gradients",
+        source=rf"{CHOICE}.*create_graph=True",
+    ),
     Known(
         "the gradient of a single normalized number is 0, or what rounding leaves of it",
         theirs=r"^-?0\.0$",
