@@ -138,7 +138,7 @@ def test_old_gradients_are_not_kept_after_backward():
         olds.append(weakref.ref(second.grad._read()))
         total().backward()
     gc.collect()
-    # What an earlier test has interrupted may hold one.
+    # An exception of an earlier test may hold one.
     assert sum(old() is not None for old in olds) <= 1
 
 

@@ -68,8 +68,9 @@ def test_a_signature_is_compiled_after_much_work_where_nothing_steps(monkeypatch
 
 
 def test_optimizers_step():
-    weight = nn.Parameter(flambeau.ones(3))
-    weight.grad = flambeau.ones(3)
+    # A shape whose steps no other test has had compiled.
+    weight = nn.Parameter(flambeau.ones(53))
+    weight.grad = flambeau.ones(53)
     sgd = optim.SGD([weight], lr=0.1)
     before = settings.moment
     sgd.step()

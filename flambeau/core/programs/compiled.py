@@ -86,8 +86,7 @@ def compiled(
             _forget_now_and_then,
         )  # fmt: skip
     found = jit_core.pjit(name, named(function, name), misses, _cache())
-    if jit_core.IS_KNOWN:
-        misses.face = weakref.ref(found)
+    misses.face = weakref.ref(found)
     return found
 
 
