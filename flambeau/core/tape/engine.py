@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from types import FrameType
 from typing import Any
 
 from flambeau.core.devices import exhaustion, headroom
@@ -20,7 +22,11 @@ from flambeau.core.values.tensor import Tensor
 
 def running() -> Backward | None:
     """The innermost run on this thread, if any."""
-    return this_thread.backward
+    found = this_thread.backward
+    if found is not None and not found.is_on_the_stack():
+        # A debugger has left the run just as it ended.
+        found = this_thread.backward = None
+    return found
 
 
 def current() -> Backward:
@@ -29,9 +35,10 @@ def current() -> Backward:
     Raises:
         RuntimeError: None is running.
     """
-    if this_thread.backward is None:
+    found = running()
+    if found is None:
         raise RuntimeError("no backward is running on this thread")
-    return this_thread.backward
+    return found
 
 
 class Backward:
@@ -89,6 +96,15 @@ class Backward:
         self.callbacks: list[Callable[[], Any]] = []
         #: The changes of this run to gradients, and the enclosing backward.
         self.changes: list[Change] = []
+        #: The frame of `run`.
+        self.frame: FrameType | None = None
+
+    def is_on_the_stack(self) -> bool:
+        """Whether `run` has been called on this thread, and has not ended."""
+        frame = sys._getframe()
+        while frame is not None and frame is not self.frame:
+            frame = frame.f_back
+        return frame is not None
 
     def reaches(self, node: Node | None) -> bool:
         """Whether the hooks of ``node`` are called in this run."""
@@ -106,11 +122,12 @@ class Backward:
             if reached is None or edge[0] in reached:
                 array = None if cotangent is None else cotangent._read()
                 self._send(edge, cotangent if self.as_tensors else array)
-        self.outer = outer = this_thread.backward
+        self.outer = outer = running()
         if outer is not None:
             self.changes = outer.changes
         count = len(self.changes)
         try:
+            self.frame = sys._getframe()
             this_thread.backward = self
             with kept_modes(), enable_grad() if self.records else no_grad():
                 for each in [each for each, count in waiting.items() if not count]:
@@ -131,6 +148,7 @@ class Backward:
             raise named from error.__cause__
         finally:
             this_thread.backward = outer
+            self.frame = None
         return self.captured
 
     def _pass_on(self, edges: tuple[Edge, ...], pulled: Any, waiting: dict[Node, int]) -> None:
