@@ -16,6 +16,7 @@ SEED ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 COMMA := ,
 MEASURING := $(if $(COVERAGE),--cov flambeau --cov-report html:coverage --cov-report term:skip-covered)
@@ -32,33 +33,33 @@ QUICK := tests/test_architecture.py tests/compile/test_program.py tests/compile/
 .NOTPARALLEL:
 .PHONY: demo examples test quick conformance fuzz programs bench kernels docs look pythons lint clean
 
-demo: $(VENV)/.extras-demo
+demo: $(VENV)/.groups-demo
 	$(BIN)/python examples/digits.py
 
-examples: $(VENV)/.extras-demo
+examples: $(VENV)/.groups-demo
 	@set -e; for script in $(EXAMPLES); do echo "$$script"; $(BIN)/python "$$script"; done
 
 # With full optimization, which `make conformance` has, XLA takes most of the time.
-test: $(VENV)/.extras-test$(if $(COVERAGE),$(COMMA)coverage)
+test: $(VENV)/.groups-test$(if $(COVERAGE),$(COMMA)coverage)
 	FLAMBEAU_CONFORMANCE=0 XLA_FLAGS="$$($(BIN)/python -m tests.fuzz.quick_xla)" $(PYTEST) --doctest-modules flambeau tests $(MEASURING) $(ARGS)
 
-quick: $(VENV)/.extras-test
+quick: $(VENV)/.groups-test
 	$(PYTEST) $(QUICK) $(ARGS)
 
-conformance: $(VENV)/.extras-test,conformance
+conformance: $(VENV)/.groups-test,conformance
 	$(PYTEST) tests/conformance tests/fuzz tests/programs $(ARGS)
 
-fuzz: $(VENV)/.extras-test,conformance
+fuzz: $(VENV)/.groups-test,conformance
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
 
-programs: $(VENV)/.extras-test
+programs: $(VENV)/.groups-test
 	$(BIN)/python -m tests.programs $(NAMES)
 
 # Keeps the results, and writes the figures of the pages from them. It takes about an hour of an idle machine with 20 GB
 # of memory.
 bench: export RESULTS := $(CURDIR)/benchmarks/results
-bench: $(VENV)/.extras-bench,kernels
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+bench: $(VENV)/.groups-bench,kernels
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) \
 		--no-build-isolation --no-deps ./kernels
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
 	@set -e; for script in models layers; do echo "$$script, all cores"; $(BIN)/python benchmarks/$$script.py --all-cores; done
@@ -66,17 +67,17 @@ bench: $(VENV)/.extras-bench,kernels
 	$(BIN)/python -m tools.pictures
 
 # The check runs with the sanitizers and each set of instructions that this processor has.
-kernels: $(VENV)/.extras-test,kernels
+kernels: $(VENV)/.groups-test,kernels
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S kernels -B build/kernels -G Ninja -DFLAMBEAU_SANITIZE=ON
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/kernels --target check
 	@set -e; for set in avx512 avx2 plain; do FLAMBEAU_KERNELS_ISA=$$set build/kernels/check 10; done
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) \
 		--no-build-isolation --no-deps --force-reinstall ./kernels
 	FLAMBEAU_CONFORMANCE=0 $(PYTEST) tests/ops/native tests/ops/neural/test_convolution.py \
 		tests/nn/functional/test_attention.py 'tests/test_many_devices.py::test_on_eight_devices[on_eight_kernels.py]' \
 		tests/test_several_processes.py::test_native_kernels $(ARGS)
 
-docs: $(VENV)/.extras-docs
+docs: $(VENV)/.groups-docs
 	$(BIN)/python -m sphinx --quiet --jobs auto --fail-on-warning --keep-going docs docs/_build
 	@echo "docs/_build/index.html"
 
@@ -84,10 +85,10 @@ docs: $(VENV)/.extras-docs
 look: docs
 	$(BIN)/python -m tools.look
 
-pythons: $(VENV)/.extras-test
+pythons: $(VENV)/.groups-test
 	$(BIN)/python -m tools.pythons --workers $(WORKERS)
 
-lint: $(VENV)/.extras-dev
+lint: $(VENV)/.groups-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -97,10 +98,11 @@ clean:
 	rm -rf $(VENV) .venv-pythons coverage .coverage build dist docs/_build docs/reference .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp for each set of extras. It is out of date when what may be installed has changed.
-$(VENV)/.extras-%: pyproject.toml constraints.txt | $(VENV)/.usable
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[$*]'
+# One stamp for each list of dependency groups, which pip 25.1 learned to install. It is out of date when what may be
+# installed has changed.
+$(VENV)/.groups-%: pyproject.toml constraints.txt | $(VENV)/.usable
+	$(PIP) --upgrade 'pip>=25.1'
+	$(PIP) --constraint constraints.txt --editable . $(addprefix --group ,$(subst $(COMMA), ,$*))
 	@touch $@
 
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))

@@ -271,7 +271,7 @@ def test_serve_shows_itself(capsys):
 
 def test_digits_learns_saves_and_draws(tmp_path, capsys):
     for module in ("matplotlib", "sklearn", "tqdm"):
-        pytest.importorskip(module, reason="needs the demo extra")
+        pytest.importorskip(module, reason="needs the packages of `make demo`")
     from examples import digits
 
     digits.main(options(epochs=4, batch=128, output=tmp_path / "new"))
@@ -282,7 +282,7 @@ def test_digits_learns_saves_and_draws(tmp_path, capsys):
 
 
 def test_pictures(tmp_path):
-    pytest.importorskip("matplotlib", reason="needs the demo extra")
+    pytest.importorskip("matplotlib", reason="needs the packages of `make demo`")
     gpt.draw([(512, 3.0, 2.9), (1024, 2.5, 2.6)], tmp_path / "gpt.png")
     assert is_picture(tmp_path / "gpt.png")
 

@@ -57,10 +57,17 @@ def test_workflows_name_what_exists(path):
         targets += re.search(r"target: \[(.*)\]", text)[1].split(", ")
     makefile = (ROOT / "Makefile").read_text()
     assert all(re.search(rf"^{each}:", makefile, re.MULTILINE) for each in targets)
-    extras = re.findall(r"'\.\[(\w+)\]'", text)
-    assert set(extras) <= PROJECT["optional-dependencies"].keys()
+    groups = re.findall(r"--group (\w+)", text)
+    assert set(groups) <= BUILD["dependency-groups"].keys()
     for module in re.findall(r"python -m (tests\.[\w.]+)", text):
         assert (ROOT / f"{module.replace('.', '/')}.py").exists()
+
+
+def test_targets_name_groups_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    named = ",".join(re.findall(r"\.groups-([a-z,]+)", makefile)).split(",")
+    assert set(named) <= BUILD["dependency-groups"].keys()
+    assert len(set(named)) > 5
 
 
 def test_only_the_package_is_in_the_wheel():

@@ -73,9 +73,10 @@ def environment(python: str, name: str, jax: str) -> Path:
         subprocess.run([python, "-m", "venv", folder], check=True)
     held = FOLDER / "constraints.txt"
     held.write_text(constraints())
+    install = [made, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "--upgrade", "pip>=25.1"], check=True)
     subprocess.run(
-        [made, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--constraint", held, "--editable", ".[test]", jax],
+        [*install, "--constraint", held, "--editable", ".", "--group", "test", jax],
         cwd=ROOT, check=True,
     )  # fmt: skip
     return made
