@@ -2,8 +2,8 @@
 
 Each row is a new process, measured in seconds of CPU time. flambeau runs with and without its first
 gear, the op-by-op interpreter, with an empty persistent cache (cold) and with the cache that the
-cold process has filled (warm); plain JAX is one jitted function for each length, also cold and
-warm.
+cold process has filled (warm), as pip installs it, without the native kernels; plain JAX is one
+jitted function for each length, also cold and warm.
 
     python benchmarks/gears.py                 every case
     python benchmarks/gears.py --only lengths  only cases whose name contains this
@@ -45,8 +45,10 @@ class Peer(NamedTuple):
 
 
 PEERS = [
-    Peer("flambeau", "flambeau", {"FLAMBEAU_INTERPRET": "64"}),
-    Peer("flambeau, all compiled", "flambeau", {"FLAMBEAU_INTERPRET": "0"}),
+    Peer("flambeau", "flambeau", {"FLAMBEAU_INTERPRET": "64", "FLAMBEAU_KERNELS": "0"}),
+    Peer(
+        "flambeau, all compiled", "flambeau", {"FLAMBEAU_INTERPRET": "0", "FLAMBEAU_KERNELS": "0"}
+    ),
     Peer("PyTorch eager", "torch", {}, keeps=False),
     Peer("JAX by hand", "jax", {}),
 ]

@@ -25,9 +25,8 @@ from flambeau.core.interpreter.plan import FORMULAS, Plan, plan_of
 from flambeau.core.interpreter.sizes import Record, Size, sizes_of
 from flambeau.core.interpreter.surroundings import is_known, run
 from flambeau.core.interpreter.template import Template, are_equal
-from flambeau.core.interpreter.work import compiling
 
 __all__ = [
-    "FORMULAS", "Plan", "Record", "Size", "Template", "Unknown", "are_equal", "compiling",
-    "is_known", "plan_of", "run", "sizes_of",
+    "FORMULAS", "Plan", "Record", "Size", "Template", "Unknown", "are_equal", "is_known",
+    "plan_of", "run", "sizes_of",
 ]  # fmt: skip

@@ -69,6 +69,11 @@ def splitting(equation: Equation) -> Callable[..., Any]:
     return lambda x: np.split(x, ends, axis)
 
 
+def unstacking(equation: Equation) -> Callable[..., Any]:
+    axis = equation.params["axis"]
+    return lambda x: list(np.moveaxis(x, axis, 0))
+
+
 def counting(equation: Equation) -> Callable[..., Any]:
     if equation.inputs:
         raise Unknown("iota of a size that is not known")
@@ -148,5 +153,6 @@ RULES: dict[str, Rule] = {
     "squeeze": _to_shape,
     "stack": stacking,
     "tile": repetition,
+    "unstack": unstacking,
     "transpose": transpose,
 }

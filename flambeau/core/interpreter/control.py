@@ -20,6 +20,7 @@ class _Call:
         self.plan: Plan = equation.params["jaxpr"]
         self.steps: int = len(self.plan)
         self.work: float = STEP + self.plan.work
+        self.compiling: Callable[[bool], float] = self.plan.compiling
 
     def __call__(self, *arrays: Any) -> Any:
         return self.plan(arrays)
@@ -31,6 +32,9 @@ class _Branches:
     def __init__(self, equation: Equation) -> None:
         self.plans: tuple[Plan, ...] = equation.params["branches"]
         self.work: float = STEP + max(each.work for each in self.plans)
+
+    def compiling(self, native: bool) -> float:
+        return sum(each.compiling(native) for each in self.plans)
 
     def __call__(self, which: Any, *arrays: Any) -> Any:
         return self.plans[min(max(int(which), 0), len(self.plans) - 1)](arrays)
@@ -55,6 +59,7 @@ class _Loop:
         self.fixed: int = len(equation.inputs) - rows - self.carried
         self.rows: list[Any] = equation.outputs[self.carried :]
         self.work: float = STEP + self.length * (STEP + self.plan.work)
+        self.compiling: Callable[[bool], float] = self.plan.compiling
 
     def __call__(self, *arrays: Any) -> Any:
         fixed, begin = arrays[: self.fixed], self.fixed + self.carried

@@ -20,7 +20,7 @@ from jax.core import ShapedArray
 from flambeau.core.interpreter.equation import Array, Equation, Unknown
 from flambeau.core.interpreter.sizes import AS_NUMBER, Number
 from flambeau.core.interpreter.table import RULES
-from flambeau.core.interpreter.work import work_of
+from flambeau.core.interpreter.work import compiling_of, work_of
 from flambeau.core.support.jax_core import jax_core
 
 #: Parameters that hold the function that an equation calls.
@@ -43,7 +43,17 @@ FORMULAS: dict[str, Callable[..., Any]] = {}
 _DTYPES = {*map(np.dtype, ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))}
 
 # Primitives whose rules give a sequence of results.
-_SEVERAL = {"call", "cond", "optimization_barrier", "reduce", "scan", "sort", "split", "top_k"}
+_SEVERAL = {
+    "call",
+    "cond",
+    "optimization_barrier",
+    "reduce",
+    "scan",
+    "sort",
+    "split",
+    "top_k",
+    "unstack",
+}
 
 # Parameters that say once more what the primitive's name does.
 _LEFT_OUT = {"computation", "update_jaxpr", "update_consts"}
@@ -135,6 +145,21 @@ class Plan:
 
     def __len__(self) -> int:
         return self._count
+
+    def compiling(self, native: bool) -> float:
+        """The microseconds that XLA takes to compile it, as estimated from its steps.
+
+        Args:
+            native: Whether convolutions are calls of native kernels.
+        """
+        return sum(
+            compiling_of(each.equation, native) if inner is None else inner(native)
+            for each, inner in zip(
+                self.parts[0],
+                [getattr(step.function, "compiling", None) for step in self._steps],
+                strict=True,
+            )
+        )
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         """The results for NumPy arrays, which may be views of them."""

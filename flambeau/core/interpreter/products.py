@@ -95,8 +95,9 @@ def _windows(
     rank = len(window)
     reach = tuple((k - 1) * d + 1 for k, d in zip(window, dilation, strict=True))
     plain = all(low == high == 0 for low, high in padding) and all(each == 1 for each in base)
-    if any(low < 0 or high < 0 for low, high in padding):
-        raise Unknown("windows with negative padding")
+    borders = [(max(low, 0), max(high, 0)) for low, high in padding]
+    # Negative padding leaves the outermost elements out.
+    inner = [slice(max(-low, 0), -max(-high, 0) or None) for low, high in padding]
     where = (
         ...,
         *(slice(None, None, s) for s in strides),
@@ -108,15 +109,15 @@ def _windows(
             leading = x.shape[:-rank]
             sizes = [
                 low + high + (max(0, (n - 1) * b + 1))
-                for n, b, (low, high) in zip(x.shape[-rank:], base, padding, strict=True)
+                for n, b, (low, high) in zip(x.shape[-rank:], base, borders, strict=True)
             ]
             larger = np.full((*leading, *sizes), value, x.dtype)
             inside = [
                 slice(low, low + max(0, (n - 1) * b + 1), b)
-                for n, b, (low, _) in zip(x.shape[-rank:], base, padding, strict=True)
+                for n, b, (low, _) in zip(x.shape[-rank:], base, borders, strict=True)
             ]
             larger[(..., *inside)] = x
-            x = larger
+            x = larger[(..., *inner)]
         axes = tuple(range(-rank, 0))
         return np.lib.stride_tricks.sliding_window_view(x, reach, axes)[where]
 

@@ -2,9 +2,10 @@
 
 XLA takes 30 to 100 ms to compile an operator for new shapes; evaluating it takes a tenth of a
 millisecond. So the first calls at a signature are evaluated where `gears` asks for it, until
-together they have taken the time of compiling, and then until the next moment of `gears`. Both
-times are estimated from shapes, and calls are counted, so nothing depends on the clock, the disk or
-the machine: two runs of a script give the same bits.
+together they have taken a quarter of the time of compiling, and then until the next moment of
+`gears`: a loop, which compiles them all, loses little. Both times are estimated from shapes, and
+calls are counted, so nothing depends on the clock, the disk or the machine: two runs of a script
+give the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from flambeau.core import interpreter
-from flambeau.core.devices.compiler import one_cpu
+from flambeau.core.devices.compiler import one_cpu, portable_forms
+from flambeau.core.devices.native import native_version
 from flambeau.core.programs import jit_core
 from flambeau.core.programs.any_sizes import (
     MOST_KEPT,
@@ -38,12 +40,16 @@ from flambeau.core.support.generations import Generations
 from flambeau.core.support.jax_private import ArrayImpl, batched_device_put
 from flambeau.core.support.statistics import statistics
 
-# A signature that would be evaluated fewer times than this is compiled at once: the layers of one
+# A signature of which fewer calls take the time of compiling is compiled at once: the layers of one
 # model use it as often, and equal calls in a row give equal bits.
 _LEAST = 4
 
-# Microseconds for a call besides its plan's steps.
+# The part of the time of compiling after which a signature changes its gear.
+_PART = 0.25
+
+# Microseconds for a call besides its plan's steps, and for compiling besides them.
 _CALL = 50.0
+_PROGRAM = 20_000.0
 
 
 class Signature:
@@ -54,7 +60,7 @@ class Signature:
         tree: The structure of the results.
 
     Attributes:
-        left: How many calls are evaluated at most, by the time that compiling takes.
+        left: How many calls are evaluated before it may change its gear.
         used: How many have been.
         moment: When it was last asked whether that is enough; see `gears`.
     """
@@ -66,8 +72,9 @@ class Signature:
         self.left: int = 0
         self.moment: int = settings.moment
         if plan is not None:
-            left = int(interpreter.compiling(len(plan)) / (_CALL + plan.work))
-            self.left = left if left >= _LEAST else 0
+            compiling = _PROGRAM + plan.compiling(bool(native_version()))
+            calls = compiling / (_CALL + plan.work)
+            self.left = max(1, int(calls * _PART)) if calls >= _LEAST else 0
         self.plan: interpreter.Plan | None = plan if self.left else None
         self.tree: Any = tree if self.left else None
 
@@ -198,6 +205,10 @@ class FirstGear:
                 return Signature(*filled), None
         traced = self._trace(arguments)
         plan = _plan_of(traced)
+        if plan is None and native_version():
+            # A program may call native kernels, which NumPy cannot.
+            with portable_forms():
+                plan = _plan_of(self._trace(arguments))
         if member is not None and plan is not None:
             member.family.note(member.sizes, plan)
         found = Signature(plan, traced.out_tree)

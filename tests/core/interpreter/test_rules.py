@@ -236,6 +236,7 @@ MOVED = {
     "rev": (lambda x: lax.rev(x, (0, 2)), X),
     "slice": (lambda x: lax.slice(x, (1, 0, 2), (4, 6, 7), (2, 1, 3)), X),
     "slice to nothing": (lambda x: x[3:3], X),
+    "unstack": (lambda x: jnp.unstack(x, axis=1), X),
     "split": (lambda x: lax.split(x, (1, 0, 5), 1), X),
     "tile": (lambda x: jnp.tile(x, (2, 1, 3)), X),
     "stack": (lambda x, y: jnp.stack([x, y, x], 1), X, Y),
@@ -277,6 +278,13 @@ MOVED = {
     "argmax of truths": (lambda x: jnp.argmax(x > 0, 0), INTS),
     "cummax": (lambda x: lax.cummax(x, 1), X),
     "cummin": (lambda x: lax.cummin(x, 2, reverse=True), X),
+    **{
+        f"searchsorted {side}": (
+            lambda x, side=side: jnp.searchsorted(jnp.sort(x.ravel()), x - 1, side),
+            INTS,
+        )
+        for side in ("left", "right")
+    },
     "cumsum of integers": (lambda x: lax.cumsum(x, 1), INTS),
     "cumprod of integers": (lambda x: lax.cumprod(x, 1, reverse=True), INTS),
     "reduce_max": (lambda x: x.max(1), X),
@@ -395,6 +403,8 @@ CONVOLUTIONS = {
     "same": {"padding": "SAME"},
     "dilated": {"rhs_dilation": (2, 1)},
     "turned": {"lhs_dilation": (2, 3), "padding": [(1, 1), (2, 2)]},
+    "cropped": {"padding": [(-1, 2), (0, -2)]},
+    "turned and cropped": {"lhs_dilation": (2, 3), "padding": [(-1, 1), (2, -2)]},
     "groups": {"feature_group_count": 2},
     "order": {"dimension_numbers": ("NHWC", "HWIO", "NHWC")},
     "order of gradients": {"dimension_numbers": ("CHWN", "IHWO", "HWNC")},
@@ -514,7 +524,7 @@ def test_each_rule_is_compared():
     ]:
         met |= names_in(jax.make_jaxpr(function)(*arguments).jaxpr)
     aliases = {"add_any", "copy_p", "scatter_add", "scatter_mul", "scatter_max", "scatter_min"}
-    of_later_versions = {"one_minus_square"}
+    of_later_versions = {"one_minus_square", "unstack"}
     assert {*RULES} - met <= aliases | of_later_versions | {"call"}
 
 
