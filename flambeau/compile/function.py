@@ -27,6 +27,7 @@ from flambeau.compile.guarding.situation import Situation
 from flambeau.compile.kind import Kind, Miss
 from flambeau.compile.program import Program
 from flambeau.compile.reading.chance import is_iterator
+from flambeau.compile.reading.printing import show_failed
 from flambeau.compile.recent import UNKNOWN, Recent
 from flambeau.compile.typing import Compiled, Compiling, M, P, R
 from flambeau.core.devices import device
@@ -321,6 +322,7 @@ class CompiledFunction:
                 return self._compiled(kind, leaves, structure, numbers.give_up())
             # The function's own error: the eager call raises it again, with eager side effects.
             if self.fullgraph:
+                show_failed()
                 raise
             kind.failure = error
         return None

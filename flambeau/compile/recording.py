@@ -32,6 +32,7 @@ from flambeau.compile.outputs.results import DETACHED, LEAF, Results
 from flambeau.compile.reading.caches import Caches
 from flambeau.compile.reading.leftovers import Leftovers
 from flambeau.compile.reading.members import notice_attributes, stop_noticing_attributes
+from flambeau.compile.reading.printing import put_aside
 from flambeau.compile.reading.reaching import reaches_trace
 from flambeau.compile.reading.watching import WatchingTrace
 from flambeau.compile.source import Page
@@ -93,6 +94,8 @@ class Recording(Results):
         # The slots that each call sets, with their new and old values; modules with their modes.
         self.assigned: list[tuple[Any, Any, Any]] = []
         self.modes: dict[Any, bool] = {}
+        # The text that each call prints.
+        self.printed: str = ""
 
     def record(self) -> Any:
         """Trace the function; return the closed jaxpr.
@@ -121,6 +124,7 @@ class Recording(Results):
             return closed
         except BaseException as error:
             self.failed = True
+            put_aside(self.trace.printed)
             has_drawn = self.trace.chance.has_drawn()
             finishing.again(lambda: self._leave(put_settings_back))
             if (interrupt := errors.interrupt_in(error)) is not None:
@@ -154,6 +158,7 @@ class Recording(Results):
         before = settings.now()
         with self.trace.noting(), self.telling:
             returned = self.function(*args, **kwargs)
+        self.printed, self.trace.printed = "".join(self.trace.printed or ()), None
         if self.trace.refused is not None:
             raise errors.explain(self.trace.refused)
         if self.telling.asked and self.trace.chance.has_drawn():

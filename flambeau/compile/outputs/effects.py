@@ -14,6 +14,7 @@ from typing import Any
 from flambeau.compile.guarding.where import Argument, Created, Flag, Gradient, Itself, OnTape, Where
 from flambeau.compile.outputs.passing import PassedGradients
 from flambeau.compile.outputs.results import DETACHED, LEAF, SPENT, Result
+from flambeau.compile.reading.printing import show
 from flambeau.compile.recording import Recording
 from flambeau.core.support import world
 from flambeau.core.tape import nodes as tape
@@ -83,6 +84,8 @@ class Effects:
         lines.append("outputs = results" if gradients is None else "outputs, residuals = results")
         lines += [*self._making, *keeping.making, *self._applying]
         lines += keeping.setting
+        if self.recording.printed:
+            lines.append(f"{self.page.name(show)}({self.recording.printed!r})")
         if gradients is not None and gradients.leads_to_results:
             # By now, arguments that were taken off the tape are leaves.
             lines.append(f"node.connect([{', '.join(self._results)}])")

@@ -12,6 +12,7 @@ way the function reads it.
   objects that the function makes for itself are never watched.
 - `members.py`, `own_state.py`, `caches.py`: changes of modules' tables, of flambeau's own objects,
   and of caches of `functools`. `leftovers.py` finds tensors of the trace that outlive it.
+- `printing.py` keeps what the function prints; each call prints it again.
 - `chance.py`: a program cannot repeat clocks, iterators, files and foreign random numbers.
   Stand-ins refuse them before anything is used up, and positions are restored.
 """

@@ -152,7 +152,8 @@ class ReadsByName(Discovery):
         self.looks_into_script = self.looks_into_script or is_script
 
     def _find_builtin(self, name: str) -> None:
-        if name != "__import__":  # `interception` replaces it during the trace.
+        # `interception` and `printing` replace these during the trace.
+        if name not in ("__import__", "print"):
             self._note_and_discover(Outside(vars(builtins), name))
 
     def _expect_names(self) -> None:

@@ -21,6 +21,7 @@ from flambeau.compile.reading import interception
 from flambeau.compile.reading.chance import Chance
 from flambeau.compile.reading.discovery import MANY
 from flambeau.compile.reading.members import MemberSnapshot
+from flambeau.compile.reading.printing import keep_printed, stop_keeping_printed
 from flambeau.compile.reading.reads import Reads, content_of, hooks_of
 from flambeau.compile.recomputation import Progress
 from flambeau.core.operators.number import Number
@@ -66,6 +67,8 @@ class WatchingTrace(Trace):
         self.switched: dict[Any, bool] = {}
         self.free_modes: set[Any] = set()
         self._settled: set[Outside] = set()
+        #: The texts that the function has printed; ``None`` once it has returned.
+        self.printed: list[str] | None = []
         # The names in dictionaries that the function itself sets, by the ids of these.
         self._replaced: dict[int, set[str]] = {}
         self.watch(Tensor, tensor_class.replaced)
@@ -105,6 +108,7 @@ class WatchingTrace(Trace):
         reads = self.reads_outside
         with reads.running():
             interception.run_imports(reads)
+            keep_printed(reads)
             reads.paused = False
             world.tracing.add(self)
             try:
@@ -113,6 +117,7 @@ class WatchingTrace(Trace):
                 world.tracing.discard(self)
                 reads.paused = True
                 interception.stop_running_imports(reads)
+                stop_keeping_printed(reads)
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
         return self.reads_outside.unwatched()
