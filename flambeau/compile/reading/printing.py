@@ -58,7 +58,7 @@ _local = _Local()
 
 
 def put_aside(printed: list[str] | None) -> None:
-    """Keep the text of a trace that has failed, for `show_failed`; an eager call prints it itself."""
+    """Keep the text of a failed trace for `show_failed`; an eager call prints it itself."""
     _local.failed = "".join(printed or ())
 
 
