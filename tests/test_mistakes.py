@@ -128,7 +128,7 @@ MISTAKES = [
     ("ValueError", "empty", "flambeau.optim.Adam(nn.ReLU().parameters())"),
     ("ValueError", "total_steps", "lr_scheduler.OneCycleLR(optimizer, 0.1)"),
     (
-        "ValueError", "cycle",
+        "ValueError", "Tried to step",
         "plan = lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=1)\nplan.step()\nplan.step()",
     ),
     ("TypeError", "not iterable", "nn.utils.clip_grad_norm_(3, 1.0)"),

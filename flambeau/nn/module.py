@@ -81,6 +81,9 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         except KeyError:
             # The tables do not exist yet, and so neither do members.
             pass
+        if hasattr(type(self), name):
+            # A property has raised an AttributeError, which Python has dropped: once more.
+            return super().__getattribute__(name)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -1,6 +1,7 @@
 """A module keeps its members apart, and says what is wrong with those that it refuses."""
 
 import copy
+import functools
 import pickle
 
 import pytest
@@ -225,6 +226,25 @@ def test_a_value_of_the_class_does_not_hide_a_submodule():
     assert not [*module.children()]
     module.head = nn.Linear(1, 1)
     assert module.head is next(module.children())
+
+
+def test_an_error_inside_a_property_names_the_attribute_that_is_missing():
+    class Sized(nn.Module):
+        @property
+        def width(self):
+            return self.weigth.shape[0]
+
+        @functools.cached_property
+        def height(self):
+            return self.weigth.shape[1]
+
+    for name in ("width", "height"):
+        with pytest.raises(AttributeError, match="no attribute 'weigth'"):
+            getattr(Sized(), name)
+        assert not hasattr(Sized(), name)
+    for name in ("missing", "mro"):
+        with pytest.raises(AttributeError, match=f"'Sized' object has no attribute '{name}'"):
+            getattr(Sized(), name)
 
 
 @pytest.mark.parametrize("name", ["type", "keys", "training", "update"])

@@ -153,7 +153,7 @@ def test_one_cycle_ends():
     for _ in range(2):
         optimizer.step()
         scheduler.step()
-    with pytest.raises(ValueError, match="2 steps is over"):
+    with pytest.raises(ValueError, match="Tried to step 3 times"):
         scheduler.step()
 
 

@@ -76,7 +76,7 @@ def check_below(
     if wrong.any():
         raise error(
             f"{name}(): {argument} out of range: {argument.capitalize()} {elements[wrong][0]} is "
-            f"out of bounds, since there are {limit}"
+            f"out of bounds; it must be from 0 to {limit - 1}"
         )
 
 

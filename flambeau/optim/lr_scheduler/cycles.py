@@ -283,8 +283,9 @@ class OneCycleLR(_WithMomentum):
         self._warn_outside_step()
         if self.last_epoch > self.total_steps:
             raise ValueError(
-                f"the cycle of {self.total_steps} steps is over, and this is step "
-                f"{self.last_epoch}; step() is called once more for each batch than it was planned"
+                f"Tried to step {self.last_epoch} times. The specified number of total steps is "
+                f"{self.total_steps}; call step() once per batch, and set total_steps to the "
+                "number of batches of all epochs"
             )
         phase, part = self._place()
         rates = []
