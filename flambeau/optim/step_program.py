@@ -202,7 +202,7 @@ class StepProgram:
         try:
             self._run(given, closing)
         except OtherStepError:
-            here.stream.end()
+            here.stream.leave(closing)
             closing = None
             self._run(self._given(grads), closing)
         here.stream.close(self.fusible, closing)

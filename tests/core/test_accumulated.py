@@ -135,9 +135,11 @@ def test_what_another_thread_has_added_meanwhile_is_not_lost():
 
 def is_an_old_gradient_kept():
     _, second, total = chain()
-    total().backward()
-    old = weakref.ref(second.grad._read())
-    total().backward()
+    # Arrays that wait have no weak references.
+    with flambeau.compiler.gears(fuse=False):
+        total().backward()
+        old = weakref.ref(second.grad._read())
+        total().backward()
     if old() is not None:
         gc.collect()
     return old() is not None

@@ -79,12 +79,12 @@ print(failures > 0)
 
 
 @pytest.mark.parametrize("donate", ["1", "0"])
-@pytest.mark.parametrize("way", ["eager", "compiled"])
+@pytest.mark.parametrize("way", ["eager", "fused", "compiled"])
 def test_a_step_without_memory_leaves_all_as_it_was(way, donate):
     tries = os.environ.get("FLAMBEAU_EXHAUSTIONS", "6")
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "FLAMBEAU_DONATE": donate}
     # The programs are there before memory is scarce.
-    environment["FLAMBEAU_INTERPRET"] = "0"
+    environment |= {"FLAMBEAU_INTERPRET": "0", "FLAMBEAU_FUSE": "2" if way == "fused" else "0"}
     command = [sys.executable, "-c", PROGRAM, way, "1", tries]
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (run.stdout, run.returncode) == ("True\n", 0), run.stderr[-2000:]

@@ -56,7 +56,11 @@ class Closing:
         fresh = self.match(segment, self.point, given) if is_next else None
         if fresh is None:
             raise OtherStepError
-        return self._program.arguments([*self.segment.outside, *fresh])
+        outside, first = [*segment.outside, *fresh], len(segment.outside)
+        if any(i >= first and id(outside[i]) in self.held for i in self._program.donated):
+            # The program was made for a copy, and would overwrite an array that it also reads.
+            raise OtherStepError
+        return self._program.arguments(outside)
 
     def write(self, results: tuple[Any, ...]) -> Any:
         """The results of the call, after those of the calls that waited are written."""

@@ -289,15 +289,25 @@ class Stream:
                 if program is not None:
                     return Closing(segment, point, program, kept, fresh_of)
                 point.kept = point.kept.union(kept)
-                point.misses += 1
-                if point.is_missed() and point.key is not None:
-                    # Its program is made from another recording.
-                    self._forget(point.path()[0])
-                    again = self._seen[point.key] = _Seen()
-                    again.count = point.repetitions
-                    self._want(point.key)
+                self._missed(point)
         self.end()
         return None
+
+    def leave(self, closing: Closing | Recorder | None) -> None:
+        """The call of `closing` is another one than the sequence ends with."""
+        if type(closing) is Closing:
+            self._missed(closing.point)
+        self.end()
+
+    def _missed(self, point: Point) -> None:
+        """Count a last call that has come without a program; after some, record it again."""
+        point.misses += 1
+        if point.is_missed() and point.key is not None:
+            # Its program is made from another recording.
+            self._forget(point.path()[0])
+            again = self._seen[point.key] = _Seen()
+            again.count = point.repetitions
+            self._want(point.key)
 
     def close(self, call: Fusible, closing: Closing | Recorder | None) -> None:
         """The call of `closing` has run."""

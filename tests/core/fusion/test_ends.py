@@ -10,11 +10,14 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.core.devices.donation import copied
 from flambeau.core.fusion import stream
+from flambeau.core.fusion.closing import Closing
 from flambeau.core.programs.compiled import compiled
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.gears import settings
 from flambeau.core.support.statistics import statistics
+from flambeau.optim import step_program
 from tests.core.fusion.test_fusion import Fused, unfused
 from tests.core.fusion.test_values_that_are_read import picks_by_a_mask, trained
 
@@ -102,3 +105,41 @@ def test_arrays_that_have_waited_are_given_to_the_program_in_memory() -> None:
         kept.get("doubled", (0, 0)) for kept in (statistics.compiled, statistics.loaded)
     )
     assert made[0] + loaded[0] == 1
+
+
+def test_an_optimizer_that_stops_copying_overwrites_no_array_that_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program made for copies of the parameters is not run with the parameters themselves."""
+    monkeypatch.setattr(type(settings), "repetitions", lambda *_: 3)
+    own, given = step_program.owned, []
+
+    def noted(self: Closing, arguments: Any) -> Any:
+        found = arguments_of(self, arguments)
+        given.append({*map(id, found[0])}.isdisjoint(map(id, found[1])))
+        return found
+
+    arguments_of = Closing.arguments
+    monkeypatch.setattr(Closing, "arguments", noted)
+
+    def run() -> list[float]:
+        flambeau.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 1))
+        chosen = flambeau.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        losses = []
+        for i in range(40):
+            # As programs do whose memory may be refused.
+            copies = (lambda taken, _=(): [*map(copied, taken)]) if i < 12 else own
+            monkeypatch.setattr(step_program, "owned", copies)
+            chosen.zero_grad()
+            loss = model(flambeau.ones(3, 5)).square().sum()
+            loss.backward()
+            chosen.step()
+            losses.append(loss.item())
+        return losses
+
+    expected = unfused(run)
+    given.clear()
+    assert run() == pytest.approx(expected, rel=1e-3)
+    assert len(given) > 20
+    assert all(given)
