@@ -2,6 +2,7 @@
 # ruff: noqa: T201
 
 import builtins
+import functools
 import threading
 
 import pytest
@@ -126,9 +127,11 @@ def test_text_for_other_files_and_threads_goes_there_at_once(capsys, tmp_path):
     assert "elsewhere" in capsys.readouterr().out
 
 
-def test_print_is_as_before_afterwards():
-    before = builtins.print
+@pytest.mark.parametrize("before", [builtins.print, functools.partial(print, flush=True)])
+def test_print_is_as_before_afterwards(monkeypatch, capsys, before):
+    monkeypatch.setattr(builtins, "print", before)
     flambeau.compile(lambda x: print("x") or x * 2)(ONES)
     with pytest.raises(flambeau.CompileError):
         flambeau.compile(lambda x: print(x) or x * 2, fullgraph=True)(ONES)
     assert builtins.print is before
+    assert capsys.readouterr().out == "x\n"

@@ -12,7 +12,8 @@ from flambeau.core.support.modes import modes
 
 _lock = threading.Lock()
 _keeping: set[Any] = set()
-_own_print = builtins.print
+# The function that `_print` replaces, which a program may have set.
+_replaced: Any = builtins.print
 
 
 def keep_printed(wanted_by: Any) -> None:
@@ -21,9 +22,12 @@ def keep_printed(wanted_by: Any) -> None:
     Args:
         wanted_by: Anything hashable, for `stop_keeping_printed`.
     """
+    global _replaced
     with _lock:
         _keeping.add(wanted_by)
-        builtins.print = _print
+        if builtins.print is not _print:
+            _replaced = builtins.print
+            builtins.print = _print
 
 
 def stop_keeping_printed(wanted_by: Any) -> None:
@@ -31,23 +35,24 @@ def stop_keeping_printed(wanted_by: Any) -> None:
     with _lock:
         _keeping.discard(wanted_by)
         if not _keeping and builtins.print is _print:
-            builtins.print = _own_print
+            builtins.print = _replaced
 
 
-def _print(*values: Any, file: Any = None, flush: Any = False, **options: Any) -> None:
+def _print(*values: Any, file: Any = None, **options: Any) -> None:
     printed = getattr(modes.trace, "printed", None)
     if printed is None or file not in (None, sys.stdout):
-        _own_print(*values, file=file, flush=flush, **options)
+        _replaced(*values, file=file, **options)
         return
     # A tensor among the values raises, so nothing is printed before the eager call.
     text = io.StringIO()
-    _own_print(*values, file=text, **options)
+    _replaced(*values, file=text, **options)
     printed.append(text.getvalue())
 
 
 def show(text: str) -> None:
     """Print the text of a trace."""
-    _own_print(text, end="")
+    if sys.stdout is not None:
+        sys.stdout.write(text)
 
 
 class _Local(threading.local):

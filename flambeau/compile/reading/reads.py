@@ -36,6 +36,7 @@ from flambeau.compile.ownership import (
 from flambeau.compile.reading import interception
 from flambeau.compile.reading.chance import is_of_chance
 from flambeau.compile.reading.discovery import is_steady
+from flambeau.compile.reading.printing import stop_keeping_printed
 from flambeau.compile.reading.reads_by_name import ReadsByName
 from flambeau.core.support import naming
 from flambeau.core.support.identity import MISSING, Same
@@ -229,6 +230,7 @@ class Reads(ReadsByName):
         for module in self._told_of:
             interception.stop_telling_of_module(module, self)
         interception.stop_running_imports(self)
+        stop_keeping_printed(self)
 
     def settle(self) -> None:
         """Add places that became known late, and drop others, after the function has run."""
