@@ -28,7 +28,7 @@ _SAVED_BYTE = 5e-5
 
 # Estimated microseconds of evaluation after which signatures may change their gear if no optimizer
 # steps; doubled each time.
-_PATIENCE = 500_000.0
+_PATIENCE = 250_000.0
 
 
 #: Computes the deferred calls of this thread; set by `fusion.stream`.
