@@ -40,7 +40,7 @@ _COMPILING_CONVOLUTION = 80_000.0
 
 def work_of(equation: Equation) -> float:
     """The microseconds that NumPy takes for an equation."""
-    elements = max((each.size for each in (*equation.inputs, *equation.outputs)), default=0)
+    elements = max([each.size for each in (*equation.inputs, *equation.outputs)], default=0)
     nanoseconds = elements * _ELEMENTS.get(equation.name, _ELEMENT)
     params = equation.params
     if equation.name in _MOVED:

@@ -60,23 +60,21 @@ class Signature:
         tree: The structure of the results.
 
     Attributes:
-        left: How many calls are evaluated before it may change its gear.
-        used: How many have been.
+        used: How many calls have been evaluated.
         moment: When it was last asked whether that is enough; see `gears`.
     """
 
-    __slots__ = ("left", "moment", "plan", "tree", "used")
+    __slots__ = ("moment", "plan", "tree", "used")
 
     def __init__(self, plan: interpreter.Plan | None, tree: Any) -> None:
         self.used: int = 0
-        self.left: int = 0
         self.moment: int = settings.moment
-        if plan is not None:
-            compiling = _PROGRAM + plan.compiling(bool(native_version()))
-            calls = compiling / (_CALL + plan.work)
-            self.left = max(1, int(calls * _PART)) if calls >= _LEAST else 0
-        self.plan: interpreter.Plan | None = plan if self.left else None
-        self.tree: Any = tree if self.left else None
+        is_evaluated = plan is not None and (
+            # The first condition is the second for all small plans, and takes no time.
+            _LEAST * (_CALL + plan.work) <= _PROGRAM or _calls_like_compiling(plan) >= _LEAST
+        )
+        self.plan: interpreter.Plan | None = plan if is_evaluated else None
+        self.tree: Any = tree if is_evaluated else None
 
     def __reduce__(self) -> Any:
         return Signature, (self.plan, self.tree)
@@ -87,9 +85,15 @@ class Signature:
             return False
         if self.moment != settings.moment:
             self.moment = settings.moment
-            if self.used >= min(self.left, settings.evaluated()):
+            most = max(1.0, _PART * _calls_like_compiling(self.plan))
+            if self.used >= min(most, settings.evaluated()):
                 self.plan = None
         return self.plan is not None
+
+
+def _calls_like_compiling(plan: interpreter.Plan) -> float:
+    """The number of calls that take the time of compiling."""
+    return (_PROGRAM + plan.compiling(bool(native_version()))) / (_CALL + plan.work)
 
 
 def _plan_of(traced: Any) -> interpreter.Plan | None:
