@@ -24,6 +24,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     if settings.fuse:
         settings.fuse = int(os.environ.get("FLAMBEAU_FUSE", "2"))
     arguments = {each: pyfuncitem.funcargs[each] for each in pyfuncitem._fixtureinfo.argnames}
-    for _ in range(TIMES - 1):
-        pyfuncitem.obj(**arguments)
+    for number in range(TIMES - 1):
+        own = dict(arguments)
+        if "tmp_path" in own:
+            own["tmp_path"] = arguments["tmp_path"] / f"time {number}"
+            own["tmp_path"].mkdir()
+        pyfuncitem.obj(**own)
         stream.boundary()
