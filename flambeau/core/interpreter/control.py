@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from flambeau.core.interpreter.equation import Equation
+from flambeau.core.interpreter.equation import Array, Computation, Equation
 from flambeau.core.interpreter.plan import Plan
 from flambeau.core.interpreter.table import RULES
 from flambeau.core.interpreter.work import STEP
@@ -21,7 +18,7 @@ class _Call:
         self.steps: int = len(self.plan)
         self.work: float = STEP + self.plan.work
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         return self.plan(arrays)
 
 
@@ -32,7 +29,7 @@ class _Branches:
         self.plans: tuple[Plan, ...] = equation.params["branches"]
         self.work: float = STEP + max(each.work for each in self.plans)
 
-    def __call__(self, which: Any, *arrays: Any) -> Any:
+    def __call__(self, which: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
         return self.plans[min(max(int(which), 0), len(self.plans) - 1)](arrays)
 
 
@@ -53,10 +50,10 @@ class _Loop:
             o.ndim == i.ndim for o, i in zip(equation.outputs, inner, strict=True)
         )
         self.fixed: int = len(equation.inputs) - rows - self.carried
-        self.rows: list[Any] = equation.outputs[self.carried :]
+        self.rows: list[Array] = equation.outputs[self.carried :]
         self.work: float = STEP + self.length * (STEP + self.plan.work)
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         fixed, begin = arrays[: self.fixed], self.fixed + self.carried
         carry, rows = list(arrays[self.fixed : begin]), arrays[begin:]
         results = [np.empty(each.shape, each.dtype) for each in self.rows]
@@ -69,15 +66,15 @@ class _Loop:
         return [*carry, *results]
 
 
-def _call(equation: Equation) -> Callable[..., Any]:
+def _call(equation: Equation) -> Computation:
     return _Call(equation)
 
 
-def _branches(equation: Equation) -> Callable[..., Any]:
+def _branches(equation: Equation) -> Computation:
     return _Branches(equation)
 
 
-def _loop(equation: Equation) -> Callable[..., Any]:
+def _loop(equation: Equation) -> Computation:
     return _Loop(equation)
 
 
