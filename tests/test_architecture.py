@@ -32,6 +32,8 @@ BELOW = {
     "sparse": {"core", "ops"},
     "rare": {"core", "ops", "nn", "amp", "return_types"},
 }
+# Names of types, which every folder of the core may import.
+TYPES = PACKAGE / "core" / "types.py"
 # What each folder of the core may import from, besides itself.
 BELOW_IN_CORE = {
     "support": set(),
@@ -117,14 +119,14 @@ def test_imports_in_the_core_point_down(folder):
         for file in (PACKAGE / "core" / folder).rglob("*.py")
         for imported in imports_of(file)
         if imported.startswith("flambeau.core.")
-        and imported.split(".")[2] not in {folder, *BELOW_IN_CORE[folder]}
+        and imported.split(".")[2] not in {TYPES.stem, folder, *BELOW_IN_CORE[folder]}
     ]
     assert not wrong
 
 
 def test_the_folders_of_the_core_are_these():
     found = {each.name for each in (PACKAGE / "core").iterdir() if each.name != "__pycache__"}
-    assert found == {"__init__.py", *BELOW_IN_CORE}
+    assert found == {"__init__.py", TYPES.name, *BELOW_IN_CORE}
 
 
 def test_folders_have_few_files():
@@ -230,8 +232,17 @@ def attributes_of(tree):
     return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
+def test_names_of_types_import_classes_for_type_checkers_only():
+    body = ast.parse(TYPES.read_text()).body
+    run = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not [node for node in run if "flambeau" in ast.unparse(node)]
+    checked = [node for node in body if isinstance(node, ast.If)]
+    assert [ast.unparse(node.test) for node in checked] == ["TYPE_CHECKING"]
+
+
 def test_imports_run_in_no_circle():
-    names = {name_of(file): file for file in FILES}
+    # `TYPES` imports nothing of flambeau when it runs; see the test above.
+    names = {name_of(file): file for file in FILES if file != TYPES}
     # Those inside functions count as well; but for a name of a module, not its package's.
     waiting = {
         name: {imported for imported in imports_of(file) if imported in names} - {name}

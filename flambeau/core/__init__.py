@@ -13,6 +13,8 @@ The folders, from the lowest to the highest; each imports those above it in this
 - `values`: Cells, Tensors and their views, and the traces that follow them.
 - `tape`: nodes, hooks, and the engine that runs them backwards.
 - `operators`: the declaration of operators, and the one path that every call of one takes.
+
+`types.py` has names of types for the signatures in all of them.
 """
 
 import jax as _jax

@@ -28,7 +28,7 @@ def one_cpu() -> bool:
 
 
 @functools.cache
-def options_with_barriers() -> dict[str, Any] | None:
+def options_with_barriers() -> dict[str, str | bool] | None:
     """XLA's options for programs whose barriers stay until operations have been fused.
 
     By default XLA removes barriers before it fuses operations for CPUs.
@@ -56,7 +56,7 @@ def _takes_cpu_forms() -> bool:
     return one_cpu() and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
 
 
-def has_unknown_size(arrays: Iterable[Any]) -> bool:
+def has_unknown_size(arrays: Iterable[object]) -> bool:
     """Whether an array has a size that `jax.export` leaves open."""
     return any(
         not isinstance(size, int | np.integer | Size)
@@ -74,7 +74,7 @@ def is_portable() -> bool:
     return _portable.value
 
 
-def portable_forms() -> contextlib.AbstractContextManager[Any]:
+def portable_forms() -> contextlib.AbstractContextManager[object]:
     """A block in which operators trace their plain forms.
 
     These are for every machine, and compare symbolic sizes (`jax.export.symbolic_shape`) only where

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
+from jax.sharding import Sharding
 
 from flambeau.core.support import world
 from flambeau.core.support.modes import ContextDecorator, modes
+from flambeau.core.types import DeviceLike, JaxDevice
 
 # The platform names under which JAX knows each of our device types.
 _JAX_PLATFORMS = {"cpu": ("cpu",), "cuda": ("cuda", "gpu", "rocm"), "tpu": ("tpu",)}
@@ -83,7 +84,7 @@ class device(ContextDecorator):
         modes.device = self._entered.pop()
 
     @functools.cached_property
-    def jax_device(self) -> Any:
+    def jax_device(self) -> JaxDevice:
         """The JAX device with this name.
 
         Raises:
@@ -117,7 +118,7 @@ class device(ContextDecorator):
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[device], tuple[str, int | None]]:
         return device, (self.type, self.index)
 
 
@@ -125,7 +126,7 @@ CPU = device("cpu")
 META = device("meta")
 
 
-def as_device(value: Any) -> device:
+def as_device(value: DeviceLike) -> device:
     """``value`` as a device; ``None`` gives the current default."""
     if value is None:
         return modes.device or _global_default
@@ -142,7 +143,7 @@ def _named(name: str) -> device:
 _global_default = CPU
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: device | str | int | None) -> None:
     """Set the device on which factories put new tensors; ``None`` restores the CPU.
 
     Raises:
@@ -163,7 +164,7 @@ def get_default_device() -> device:
 
 
 @functools.cache
-def _devices_of(type: str) -> tuple[Any, ...]:
+def _devices_of(type: str) -> tuple[JaxDevice, ...]:
     for platform in _JAX_PLATFORMS.get(type, ()):
         try:
             return tuple(jax.local_devices(backend=platform))
@@ -182,7 +183,7 @@ def available_devices() -> list[str]:
 
 
 @functools.cache
-def from_jax_device(found: Any) -> device:
+def from_jax_device(found: JaxDevice) -> device:
     """The flambeau device for a JAX one. CPUs are all ``cpu`` unless there are several."""
     type = _TYPE_OF_JAX_PLATFORM[found.platform]
     theirs = _devices_of(type)
@@ -195,7 +196,7 @@ def from_jax_device(found: Any) -> device:
 
 
 @functools.lru_cache(maxsize=1024)
-def of_sharding(sharding: Any) -> device:
+def of_sharding(sharding: Sharding) -> device:
     """The first device of a JAX sharding."""
     known = sharding.addressable_devices or sharding.device_set
     return from_jax_device(min(known, key=lambda each: each.id))

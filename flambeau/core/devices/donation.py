@@ -7,12 +7,13 @@ array to devices that hold a part of it already; `put` avoids that.
 from __future__ import annotations
 
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from sys import getrefcount
-from typing import Any
 
 import jax
 from jax.sharding import Sharding, SingleDeviceSharding
+
+from flambeau.core.types import JaxDevice
 
 # Without donation a program needs more memory, but a failure loses nothing.
 _IS_ALLOWED = os.environ.get("FLAMBEAU_DONATE") != "0"
@@ -23,7 +24,7 @@ def donated(positions: tuple[int, ...]) -> tuple[int, ...]:
     return positions if _IS_ALLOWED else ()
 
 
-def owned(arrays: list[Any], held: Container[int] = ()) -> list[Any]:
+def owned(arrays: list[jax.Array], held: Container[int] = ()) -> list[jax.Array]:
     """``arrays``, with those that other references hold replaced by copies.
 
     Their Cells must be empty, so that no other code can take a reference.
@@ -42,7 +43,7 @@ def owned(arrays: list[Any], held: Container[int] = ()) -> list[Any]:
     ]
 
 
-def copied(array: Any) -> Any:
+def copied(array: jax.Array) -> jax.Array:
     """A copy of an array with the same sharding."""
     # Not `jnp.copy`, which would compile a program for each shape.
     if array.is_fully_addressable:
@@ -52,7 +53,7 @@ def copied(array: Any) -> Any:
     return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
 
 
-def put(array: Any, where: Any) -> Any:
+def put(array: jax.typing.ArrayLike, where: JaxDevice | Sharding) -> jax.Array:
     """A concrete array on a device, or as a sharding divides it, in memory of its own.
 
     An array that is there already is returned unchanged.
@@ -75,7 +76,7 @@ def _have_a_part_in_common(shape: tuple[int, ...], one: Sharding, other: Shardin
     )
 
 
-def _bounds(part: Any, shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
+def _bounds(part: Sequence[slice], shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
     return [each.indices(size) for each, size in zip(part, shape, strict=True)]
 
 

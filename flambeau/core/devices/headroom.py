@@ -13,11 +13,14 @@ import functools
 import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import jax
 
 from flambeau.core.devices.limits import memory
+from flambeau.core.types import Leaf
+
+_Result = TypeVar("_Result")
 
 try:
     import resource
@@ -55,7 +58,7 @@ def may_lack(need: Need) -> bool:
     return limited or max(need, default=0) > _most()
 
 
-def carefully(call: Callable[..., Any], arguments: Sequence[Any], claimed: Need) -> Any:
+def carefully(call: Callable[..., _Result], arguments: Sequence[Leaf], claimed: Need) -> _Result:
     """The results of a program, once computed; raises the program's error or an argument's.
 
     Args:
@@ -117,7 +120,7 @@ def claim(need: Need) -> None:
 
 
 @functools.cache
-def _allocator() -> tuple[Any, Any]:
+def _allocator() -> tuple[Callable[[int], int | None], Callable[[int], None]]:
     library = ctypes.CDLL(None)
     malloc, free = library.malloc, library.free
     malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p

@@ -11,17 +11,20 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.core import Tracer
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
 from flambeau.core.devices import spanning
 from flambeau.core.devices.donation import put
 from flambeau.core.support import errors
 from flambeau.core.support.jax_private import ArrayImpl
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Contents, JaxDevice, Leaf, Tree
+
+_Mesh = TypeVar("_Mesh", Mesh, AbstractMesh)
 
 #: Whether this process has met an array on a mesh; until then no check is needed.
 in_use: bool = False
@@ -34,7 +37,7 @@ def note_use() -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def auto(mesh: Any) -> Any:
+def auto(mesh: _Mesh) -> _Mesh:
     """``mesh``, concrete or abstract, with Auto axes only; unchanged if it has no others."""
     if all(each == AxisType.Auto for each in mesh.axis_types):
         return mesh
@@ -44,7 +47,7 @@ def auto(mesh: Any) -> Any:
     return mesh.update_axis_types(dict(zip(mesh.axis_names, types, strict=True)))
 
 
-def settled(array: Any) -> Any:
+def settled(array: Leaf) -> Leaf:
     """``array`` with the same sharding on a mesh with Auto axes; any other value unchanged."""
     if type(array) is not ArrayImpl or type(array.sharding) is not NamedSharding:
         return array
@@ -59,7 +62,7 @@ def settled(array: Any) -> Any:
     return _put(array, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
 
 
-def surroundings() -> contextlib.AbstractContextManager[Any]:
+def surroundings() -> contextlib.AbstractContextManager[object]:
     """A block in which the Explicit axes of the user's current mesh are Auto."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or auto(mesh) is mesh:
@@ -67,30 +70,30 @@ def surroundings() -> contextlib.AbstractContextManager[Any]:
     return jax.sharding.use_abstract_mesh(auto(mesh))
 
 
-def mesh_of(array: Any) -> Any:
+def mesh_of(array: object) -> Any:
     """The JAX mesh of a concrete array; ``None`` for all others."""
     if type(array) is ArrayImpl and type(array.sharding) is NamedSharding:
         return array.sharding.mesh
     return None
 
 
-def mesh_here(array: Any) -> Any:
+def mesh_here(array: object) -> Any:
     """`mesh_of`, if all of its devices are this process's."""
     return mesh_of(array) if type(array) is ArrayImpl and array.is_fully_addressable else None
 
 
-def is_loose(array: Any) -> bool:
+def is_loose(array: object) -> bool:
     """Whether a concrete array is uncommitted: on a device only because JAX put it there."""
     return type(array) is ArrayImpl and not array.committed
 
 
-def devices_of(array: Any) -> tuple[Any, ...]:
+def devices_of(array: jax.Array) -> tuple[JaxDevice, ...]:
     """The devices of a concrete array, in the order in which programs number them."""
     mesh = mesh_of(array)
     return tuple(array.sharding.device_set if mesh is None else mesh.devices.flat)
 
 
-def together(leaves: list[Any]) -> list[Any] | None:
+def together(leaves: list[Leaf]) -> list[Leaf] | None:
     """``leaves`` with all arrays on one mesh's devices; ``None`` if they are already or cannot be.
 
     The mesh with the most devices is used; arrays on some of its devices are replicated on all of
@@ -113,7 +116,7 @@ class DifferentDevicesError(RuntimeError, ValueError):
     """Arrays lie on devices that are not all the same."""
 
 
-def check_devices(leaves: list[Any]) -> None:
+def check_devices(leaves: Sequence[Leaf]) -> None:
     """Fail unless all committed arrays are on the same devices.
 
     Raises:
@@ -130,7 +133,7 @@ def check_devices(leaves: list[Any]) -> None:
         raise errors.on_purpose(DifferentDevicesError(text))
 
 
-def take_turns(leaves: list[Any]) -> bool:
+def take_turns(leaves: Sequence[Leaf]) -> bool:
     """Whether a program on these devices must end before the next one begins.
 
     XLA's CPU devices share one pool of as many threads as there are devices. A program with
@@ -146,11 +149,11 @@ def take_turns(leaves: list[Any]) -> bool:
     )
 
 
-def _width(array: Any) -> int:
+def _width(array: jax.Array) -> int:
     return len(array.sharding.device_set)
 
 
-def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
+def _beside(array: jax.Array, mesh: Mesh | AbstractMesh, order: tuple[JaxDevice, ...]) -> jax.Array:
     if not array.committed:
         return array
     if devices_of(array) == order:
@@ -158,21 +161,21 @@ def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
     return _put(array, NamedSharding(mesh, PartitionSpec()))
 
 
-def _put(array: Any, sharding: Any) -> Any:
+def _put(array: jax.Array, sharding: Sharding) -> jax.Array:
     if sharding.is_fully_addressable and array.is_fully_addressable:
         return put(array, sharding)
     return spanning.moved(array, sharding)
 
 
-def spreading(positions: Sequence[int], mesh: Any) -> Callable[[list[Any]], None]:
+def spreading(positions: Sequence[int], mesh: Mesh) -> Callable[[list[Leaf]], None]:
     """A function that replicates the uncommitted arrays at ``positions`` on each device, in place.
 
     JAX would copy them to all devices at each call; this copies an array only once.
     """
     sharding = NamedSharding(auto(mesh), PartitionSpec())
-    last: dict[int, tuple[Any, Any]] = {}
+    last: dict[int, tuple[Leaf, jax.Array]] = {}
 
-    def spread(arrays: list[Any]) -> None:
+    def spread(arrays: list[Leaf]) -> None:
         for position in positions:
             array = arrays[position]
             found = last.get(position)
@@ -185,7 +188,7 @@ def spreading(positions: Sequence[int], mesh: Any) -> Callable[[list[Any]], None
     return spread
 
 
-def placed(array: Any, sharding: Any) -> Any:
+def placed(array: Contents, sharding: Sharding) -> Contents:
     """``array`` with ``sharding``; a tracer gets a sharding constraint.
 
     On the meta device, the array that is created later has this sharding.
@@ -198,7 +201,7 @@ def placed(array: Any, sharding: Any) -> Any:
     return _put(array, sharding)
 
 
-def lying_as(array: Any, other: Any) -> Any:
+def lying_as(array: Contents, other: Contents) -> Contents:
     """``array`` with the sharding of the array it replaces; unchanged without a mesh."""
     sharding = getattr(other, "sharding", None)
     if type(sharding) is not NamedSharding or type(array) is not ArrayImpl:
@@ -215,7 +218,7 @@ def text_of(sharding: Any) -> str:
     return repr(facts)
 
 
-def constrained(results: Any, like: Any) -> Any:
+def constrained(results: Tree, like: Tree) -> Tree:
     """The results of a function that is being traced, with the shardings of other arrays.
 
     Args:
@@ -228,7 +231,7 @@ def constrained(results: Any, like: Any) -> Any:
     return tree.unflatten([_like(*each) for each in zip(leaves, others, strict=True)])
 
 
-def _like(result: Any, other: Any) -> Any:
+def _like(result: jax.Array, other: Leaf) -> jax.Array:
     if mesh_of(other) is None or other.shape != result.shape:
         return result
     return jax.lax.with_sharding_constraint(result, other.sharding)

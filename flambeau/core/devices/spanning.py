@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
 from flambeau.core.devices import exhaustion
 from flambeau.core.devices.donation import put
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.types import Function, JaxDevice, Leaf, Tree
+
+_Result = TypeVar("_Result")
 
 #: The axis of a mesh with one device of each process.
 PROCESSES = "process"
@@ -43,18 +46,18 @@ begun: dict[int, tuple[int, str]] = {}
 _placements, _waits = itertools.count(), itertools.count()
 
 
-def spans(array: Any) -> bool:
+def spans(array: object) -> bool:
     """Whether an array has elements on devices of other processes."""
     return type(array) is ArrayImpl and not array.is_fully_addressable
 
 
-def elements_given(leaves: list[Any]) -> list[tuple[str, bytes]]:
+def elements_given(leaves: Sequence[Leaf]) -> list[tuple[str, bytes]]:
     """The shapes and elements of the arguments that this process has on one device."""
     arrays = (each for each in leaves if type(each) is ArrayImpl and each.is_fully_addressable)
     return [(f"{e.dtype}{[*e.shape]}", np.asarray(e).tobytes()) for e in arrays]
 
 
-def check_alike(array: Any, sharding: Any) -> None:
+def check_alike(array: Leaf, sharding: Sharding) -> None:
     """Check that all processes have the same elements, which a mesh over several replicates."""
     if agree is None or sharding.is_fully_addressable or type(array) is not ArrayImpl:
         return
@@ -62,14 +65,14 @@ def check_alike(array: Any, sharding: Any) -> None:
         agree("placement on a mesh", f"placement {next(_placements)}", elements_given([array]))
 
 
-def local(array: Any) -> Any:
+def local(array: jax.Array) -> jax.Array | None:
     """The elements held by this process; ``None`` if it holds only some of them."""
     if not spans(array):
         return array
     return array.addressable_data(0) if array.is_fully_replicated else None
 
 
-def elements(array: Any) -> np.ndarray:
+def elements(array: jax.Array) -> np.ndarray:
     """The elements as a NumPy array.
 
     Raises:
@@ -99,12 +102,17 @@ def elements(array: Any) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=256)
-def processes_of(sharding: Any) -> tuple[int, ...]:
+def processes_of(sharding: Sharding) -> tuple[int, ...]:
     """The processes that have the devices of a sharding."""
     return tuple(sorted({each.process_index for each in sharding.device_set}))
 
 
-def run(program: Callable[..., Any], arguments: Any, name: str, processes: tuple[int, ...]) -> Any:
+def run(
+    program: Callable[..., _Result],
+    arguments: Sequence[Leaf],
+    name: str,
+    processes: tuple[int, ...],
+) -> _Result:
     """The results of a program on devices of several processes; on CPUs, once they are computed.
 
     While it runs, `waiting` has its name.
@@ -136,7 +144,7 @@ def run(program: Callable[..., Any], arguments: Any, name: str, processes: tuple
 @functools.lru_cache(maxsize=256)
 def mesh_of(ranks: tuple[int, ...], platform: str) -> Mesh:
     """The first device of each process, along the axis `PROCESSES`."""
-    firsts: dict[int, Any] = {}
+    firsts: dict[int, JaxDevice] = {}
     for each in jax.devices(platform):
         firsts.setdefault(each.process_index, each)
     devices = np.array([firsts[rank] for rank in ranks], dtype=object)
@@ -144,10 +152,10 @@ def mesh_of(ranks: tuple[int, ...], platform: str) -> Mesh:
 
 
 def each_on_its_own(
-    compile: Callable[[Callable[..., Any]], Callable[..., Any]],
-    function: Callable[..., Any],
+    compile: Callable[[Function], Function],
+    function: Function,
     mesh: Mesh,
-) -> Callable[..., Any]:
+) -> Function:
     """A program by which each process computes with arrays of its own.
 
     Args:
@@ -163,24 +171,24 @@ def each_on_its_own(
     )
     sharding, own = NamedSharding(mesh, alike), mesh.local_devices[0]
 
-    def whole(array: Any) -> Any:
+    def whole(array: Leaf) -> Leaf:
         if not isinstance(array, jax.Array):
             return array
         part = array if array.devices() == {own} else jax.device_put(array, own)
         return jax.make_array_from_single_device_arrays(array.shape, sharding, [part])
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Tree) -> Tree:
         return own_parts(program(*jax.tree.map(whole, arguments)))
 
     return run
 
 
-def own_parts(results: Any) -> Any:
+def own_parts(results: Tree) -> Tree:
     """The results of a program of `each_on_its_own` as arrays of this process."""
     return jax.tree.map(lambda each: each.addressable_data(0) if spans(each) else each, results)
 
 
-def moved(array: Any, sharding: Any) -> Any:
+def moved(array: Any, sharding: Sharding) -> jax.Array:
     """A concrete array with ``sharding``, if either of the two spans several processes.
 
     An array of this process is assumed to be equal on all processes.
@@ -193,7 +201,7 @@ def moved(array: Any, sharding: Any) -> Any:
     return _divided(sharding)(array)
 
 
-def uploaded(array: np.ndarray, sharding: Any) -> Any:
+def uploaded(array: np.ndarray, sharding: Sharding) -> jax.Array:
     """A NumPy array, equal on all processes, with ``sharding``."""
     if sharding.is_fully_addressable:
         return jax.device_put(array, sharding)
@@ -203,10 +211,10 @@ def uploaded(array: np.ndarray, sharding: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _divided(sharding: Any) -> Callable[[Any], Any]:
+def _divided(sharding: Sharding) -> Callable[[jax.Array], jax.Array]:
     program = jax.jit(lambda array: array, out_shardings=sharding)
 
-    def divide(array: Any) -> Any:
+    def divide(array: jax.Array) -> jax.Array:
         if array.sharding == sharding:
             return array
         if agree is not None:

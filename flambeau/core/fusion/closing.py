@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flambeau.core.fusion.segment import Segment
 from flambeau.core.fusion.sequence import Point, Program
+from flambeau.core.types import Args, Function, Leaf, Tree
 
 
 class OtherStepError(Exception):
@@ -35,7 +35,7 @@ class Closing:
         point: Point,
         program: Program,
         kept: set[int],
-        match: Callable[..., list[Any] | None],
+        match: Callable[..., list[Leaf] | None],
     ) -> None:
         self.segment = segment
         self.point = point
@@ -43,9 +43,9 @@ class Closing:
         self.match = match
         self.held: set[int] = {*map(id, segment.outside)}
         self._program = program
-        self.program: Callable[..., Any] = program.function
+        self.program: Function = program.function
 
-    def arguments(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def arguments(self, given: Args) -> Args:
         """The arguments of the program, for those of the call.
 
         Raises:
@@ -62,7 +62,7 @@ class Closing:
             raise OtherStepError
         return self._program.arguments(outside)
 
-    def write(self, results: tuple[Any, ...]) -> Any:
+    def write(self, results: Args) -> Tree:
         """The results of the call, after those of the calls that waited are written."""
         places = self._program.places
         self.segment.fill({i: results[places[i]] for i in self.kept})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -13,12 +13,13 @@ from flambeau.core.fusion.sequence import Point, structured
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.forms import form_of
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.types import Args, Leaf, Tree
 
 # Integers of a program are smaller.
 _LIMIT = 1 << 63
 
 
-def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
+def fresh(segment: Segment, point: Point, arguments: Sequence[Leaf]) -> list[Leaf] | None:
     """The new arguments from outside, if a call is the step that leads to ``point``."""
     step = point.step
     tree = step.tree
@@ -30,7 +31,7 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
     if len(arguments) != len(sources):
         return None
     outside = segment.outside
-    new: list[Any] = []
+    new: list[Leaf] = []
     expected = zip(arguments, sources, step.forms, step.placements, strict=True)
     for each, source, form, placement in expected:
         kind = type(each)
@@ -71,7 +72,7 @@ def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
 _new = Deferred.__new__
 
 
-def matched(segment: Segment, point: Point, arguments: tuple[Any, ...]) -> Any:
+def matched(segment: Segment, point: Point, arguments: Args) -> Tree:
     """The results of a call if it is the step that leads to ``point``; otherwise ``None``."""
     if point.step.call.donate:
         return None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from flambeau.core.fusion.sequence import Fusible, Point, Result, Step, leaves_of
+from flambeau.core.fusion.sequence import Form, Fusible, Placement, Point, Result, Step, leaves_of
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.forms import form_of
 from flambeau.core.support.jax_private import ArrayImpl
 from flambeau.core.support.tracebacks import user_line
+from flambeau.core.types import Args, Leaf, PyTreeDef, Tree
 
 # Larger NumPy arrays are not copied for a call that waits.
 _SMALL = 1024
@@ -35,20 +37,20 @@ class Recorder:
 
     def __init__(self, root: Point) -> None:
         self.point: Point = root
-        self.outside: list[Any] = []
+        self.outside: list[Leaf] = []
         self.found: int = 0
         self._call: Any = None
-        self._closing: Any = None
+        self._closing: tuple[Step, Fresh] | None = None
         self.program: Any = None
         # For the identity of an array a weak reference to it and its origin.
         self.origins: dict[int, tuple[Any, int]] = {}
-        self.results: list[Any] = []
+        self.results: list[weakref.ref[jax.Array]] = []
 
     def kept(self) -> frozenset[int]:
         """The results that are still referred to."""
         return frozenset(i for i, each in enumerate(self.results) if each() is not None)
 
-    def add(self, step: Step, fresh: Fresh, results: Any) -> bool:
+    def add(self, step: Step, fresh: Fresh, results: Tree) -> bool:
         """Add a call that has run; ``False`` if it cannot be a part of a sequence.
 
         Args:
@@ -77,7 +79,7 @@ class Recorder:
         self.point = point
         return True
 
-    def is_far(self, array: Any) -> bool:
+    def is_far(self, array: object) -> bool:
         """Whether ``array`` is a result to which many calls lead; see `Point.is_far`."""
         reference, index = self.origins.get(id(array), (None, -1))
         return index >= 0 and reference() is array and self.point.is_far(index)
@@ -87,12 +89,12 @@ class Recorder:
         self._call, self.program = call, call.fast
         return self
 
-    def arguments(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def arguments(self, given: Args) -> Args:
         """``given``, the arguments of the last call."""
         self._closing = step_of(self, self._call, given)
         return given
 
-    def write(self, results: Any) -> Any:
+    def write(self, results: Tree) -> Tree:
         """``results``, those of the last call, which is added."""
         closing, self._closing = self._closing, None
         if closing is not None:
@@ -110,22 +112,20 @@ class Fresh(NamedTuple):
             part of the sequence.
     """
 
-    values: list[Any]
+    values: list[Leaf]
     origins: dict[int, tuple[Any, int]]
 
 
-def step_of(
-    recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]
-) -> tuple[Step, Fresh] | None:
+def step_of(recorder: Recorder, call: Fusible, arguments: Args) -> tuple[Step, Fresh] | None:
     """A call as a step of a sequence, and its new arguments from outside, if it can be one."""
     leaves, tree = _flat(arguments)
     sources: list[int] = []
-    forms: list[Any] = []
-    placements: list[Any] = []
+    forms: list[Form] = []
+    placements: list[Placement] = []
     fresh = Fresh([], {})
     for each in leaves:
         kind = type(each)
-        form: Any = kind
+        form: Form = kind
         placement = None
         place = len(recorder.outside) + len(fresh.values)
         if kind is ArrayImpl:
@@ -155,7 +155,7 @@ def step_of(
     return Step(call, tuple(sources), tuple(forms), tuple(placements), tree), fresh
 
 
-def _flat(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+def _flat(arguments: Args) -> tuple[Sequence[Leaf], PyTreeDef]:
     for each in arguments:
         if type(each) not in _FLAT:
             return jax.tree.flatten(arguments)
@@ -165,5 +165,5 @@ def _flat(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
 _FLAT = _NUMBERS | {ArrayImpl, Deferred, np.ndarray}
 
 
-def _is_simple(array: Any) -> bool:
+def _is_simple(array: object) -> bool:
     return type(array) is ArrayImpl and type(array.sharding) is SingleDeviceSharding

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from flambeau.core.fusion.sequence import Fusible
 from flambeau.core.fusion.stream import here
 from flambeau.core.programs import deferred
 from flambeau.core.programs.compiled import compiled
+from flambeau.core.types import Function, Tree
 
 
-def fusible(
-    function: Callable[..., Any], name: str | None = None, *, at_once: bool = False
-) -> Callable[..., Any]:
+def fusible(function: Function, name: str | None = None, *, at_once: bool = False) -> Function:
     """`programs.compiled`, whose calls may wait and be computed together with others.
 
     Args:
@@ -26,7 +22,7 @@ def fusible(
         return fast
     own = Fusible(function, fast)
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Tree) -> Tree:
         stream = here.stream
         take = stream.take
         if take is None:

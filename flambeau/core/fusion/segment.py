@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 
@@ -13,6 +13,9 @@ from flambeau.core.devices import exhaustion
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.finishing import apart
 from flambeau.core.programs.jit_core import is_outside
+from flambeau.core.types import Leaf
+
+_Result = TypeVar("_Result")
 
 if TYPE_CHECKING:
     from flambeau.core.fusion.sequence import Point, Program
@@ -46,17 +49,17 @@ class Segment:
 
     def __init__(self, root: Point, end: Callable[[Segment], None]) -> None:
         self.point: Point = root
-        self.outside: list[Any] = []
-        self.waiting: list[Any] = []
+        self.outside: list[Leaf] = []
+        self.waiting: list[Deferred] = []
         self.holders: list[Any] = []
         self.is_done: bool = False
         # Ends the sequence of the thread that makes the calls.
         self._end = end
         self._owner = threading.get_ident()
         # Results that were asked for while the calls go on waiting, by their numbers.
-        self._beside: dict[int, Any] = {}
+        self._beside: dict[int, jax.Array] = {}
 
-    def compute(self, wanted: Any) -> None:
+    def compute(self, wanted: Deferred) -> None:
         """Give ``wanted`` its value."""
         if threading.get_ident() == self._owner:
             self._end(self)
@@ -65,7 +68,7 @@ class Segment:
         else:
             _at_once(self._compute_beside, wanted)
 
-    def alone(self, wanted: Any) -> Any:
+    def alone(self, wanted: Deferred) -> jax.Array | None:
         """The value of ``wanted``, if few calls lead to it; otherwise ``None``."""
         return None if self.point.is_far(wanted.index) else _at_once(self._seen, wanted)
 
@@ -112,7 +115,7 @@ class Segment:
         self.forget()
         return program is not None
 
-    def fill(self, values: dict[int, Any]) -> None:
+    def fill(self, values: dict[int, jax.Array]) -> None:
         """Give results their values, by their numbers; may be called again."""
         for i, value in values.items():
             each = self.waiting[i]
@@ -129,12 +132,12 @@ class Segment:
         """Refer to no array any more, once `fill` is done."""
         self.waiting, self.outside, self.holders = [], [], []
 
-    def _compute_beside(self, wanted: Any) -> None:
+    def _compute_beside(self, wanted: Deferred) -> None:
         """Compute one result for another thread; the calls go on waiting."""
         wanted.value = self._seen(wanted)
         wanted.segment = None
 
-    def _seen(self, wanted: Any) -> Any:
+    def _seen(self, wanted: Deferred) -> jax.Array:
         if wanted.segment is None:
             # Another thread has finished the segment.
             return wanted.value
@@ -146,7 +149,7 @@ class Segment:
         return self._beside[index]
 
 
-def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
+def _at_once(compute: Callable[..., _Result], *arguments: object) -> _Result:
     """Call ``compute``, even inside of a function that JAX traces, which it must not be part of."""
     if is_outside():
         return apart(compute, *arguments)
@@ -154,7 +157,7 @@ def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
         return apart(compute, *arguments)
 
 
-def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, Any]:
+def one_by_one(point: Point, outside: list[Leaf], kept: set[int]) -> dict[int, jax.Array]:
     """The results ``kept`` of the calls up to ``point``, each call by its own program.
 
     Other results are dropped after their last use.
@@ -167,7 +170,7 @@ def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, An
     for index, place in last.items():
         if index not in kept:
             dropped.setdefault(place, []).append(index)
-    values: dict[int, Any] = {}
+    values: dict[int, jax.Array] = {}
     for place, each in enumerate(path):
         step = each.step
         given = [values[i] if i >= 0 else outside[~i] for i in step.sources]

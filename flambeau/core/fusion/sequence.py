@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
+from jax.core import ShapedArray
+from jax.sharding import Sharding
 
+from flambeau.core.fusion.report import Loop
 from flambeau.core.programs import ending
 from flambeau.core.programs.absent import without_elements
 from flambeau.core.programs.compiled import compiled, prepare
 from flambeau.core.programs.cutting import evaluated
 from flambeau.core.programs.deferred import Deferred
 from flambeau.core.programs.gears import settings
+from flambeau.core.types import Args, Function, Key, Leaf, PyTreeDef, Tree
+
+#: An argument from outside, as a step requires it: an aval, a type, or the facts of a NumPy array.
+Form: TypeAlias = Any
+#: The device of an array and whether it is committed; ``None`` for a number.
+Placement: TypeAlias = tuple[Sharding, bool] | None
+# The function of each call, the origins of its arrays and numbers, and their structure.
+_Steps: TypeAlias = Sequence[tuple[Function, tuple[int, ...], PyTreeDef]]
 
 # A sequence is compiled again this often, for other results that are kept.
 _MOST_PROGRAMS = 4
@@ -36,11 +47,9 @@ class Fusible:
 
     __slots__ = ("donate", "fast", "function")
 
-    def __init__(
-        self, function: Callable[..., Any], fast: Callable[..., Any], donate: tuple[int, ...] = ()
-    ) -> None:
-        self.function: Callable[..., Any] = function
-        self.fast: Callable[..., Any] = fast
+    def __init__(self, function: Function, fast: Function, donate: tuple[int, ...] = ()) -> None:
+        self.function: Function = function
+        self.fast: Function = fast
         self.donate: tuple[int, ...] = donate
 
 
@@ -53,11 +62,11 @@ class Result(NamedTuple):
         committed: Whether the array was put there on purpose.
     """
 
-    aval: Any
-    sharding: Any
+    aval: ShapedArray
+    sharding: Sharding
     committed: bool
 
-    def array(self) -> Any:
+    def array(self) -> jax.Array:
         """An array like it, without elements."""
         aval, sharding = self.aval, self.sharding
         kind = jax.ShapeDtypeStruct(
@@ -82,9 +91,9 @@ class Step(NamedTuple):
 
     call: Fusible
     sources: tuple[int, ...]
-    forms: tuple[Any, ...]
-    placements: tuple[Any, ...]
-    tree: Any
+    forms: tuple[Form, ...]
+    placements: tuple[Placement, ...]
+    tree: PyTreeDef
 
 
 class Point:
@@ -116,22 +125,26 @@ class Point:
     )  # fmt: skip
 
     def __init__(
-        self, before: Point | None, step: Step | None, results: Sequence[Result], structure: Any
+        self,
+        before: Point | None,
+        step: Step | None,
+        results: Sequence[Result],
+        structure: PyTreeDef,
     ) -> None:
         self.before: Point | None = before
         self.step: Any = step
         self.after: list[Point] = []
         self.results: Sequence[Result] = results
-        self.structure: Any = structure
+        self.structure: PyTreeDef = structure
         self.count: int = len(results) + (before.count if before is not None else 0)
         self.calls: int = 0 if before is None else before.calls + 1
         size = sum(each.aval.size * each.aval.dtype.itemsize for each in results)
         self.size: int = size + (before.size if before is not None else 0)
         fresh = 0 if step is None else sum(each is not None for each in step.forms)
         self.outside: int = fresh + (before.outside if before is not None else 0)
-        self.key: Any = None
+        self.key: Key | None = None
         self.line: str = ""
-        self.loop: Any = None
+        self.loop: Loop | None = None
         self.misses: int = 0
         self.uses: int = 0
         self.kept: frozenset[int] = frozenset()
@@ -179,7 +192,7 @@ class Point:
         """Whether too many calls lead to a result for them to run twice."""
         return len(self.leading_to([index])) > _FEW
 
-    def prepare(self, kept: Iterable[int], outside: list[Any], beside: bool) -> None:
+    def prepare(self, kept: Iterable[int], outside: list[Leaf], beside: bool) -> None:
         """Begin to compile the program of the sequence up to here.
 
         Args:
@@ -217,7 +230,7 @@ class Program:
         donated: The positions among the arguments from outside that it may overwrite.
     """
 
-    def __init__(self, point: Point, outside: list[Any], beside: bool) -> None:
+    def __init__(self, point: Point, outside: list[Leaf], beside: bool) -> None:
         path = point.path()
         steps = tuple([(p.step.call.function, p.step.sources, p.step.tree) for p in path])
         # An overwritten array's memory goes to the first result of its shape.
@@ -233,12 +246,12 @@ class Program:
         known = {*self.donated}.union(*self._numbers.values())
         self._others = tuple([i for i in range(len(outside)) if i not in known])
         places = (self.donated, self._others, *self._numbers.values())
-        self.function: Callable[..., Any] = compiled(
+        self.function: Function = compiled(
             functools.partial(_computed, steps, outputs, places), "fused", donate=(0,), at_once=True
         )
         self._has_failed = False
         # For which arguments compiling was given up.
-        self._left: Any = None
+        self._left: Args | None = None
         self._thread: threading.Thread | None = None
         arguments = self.arguments(outside)
         if beside:
@@ -246,7 +259,7 @@ class Program:
         else:
             self._prepare(arguments)
 
-    def _prepare(self, arguments: Any) -> None:
+    def _prepare(self, arguments: Args) -> None:
         try:
             prepare(self.function, arguments)
         except ending.EndedError:
@@ -254,7 +267,7 @@ class Program:
         except Exception:  # noqa: BLE001 - there may be too little memory to compile it.
             self._has_failed = True
 
-    def arguments(self, outside: list[Any]) -> tuple[Any, ...]:
+    def arguments(self, outside: list[Leaf]) -> Args:
         """The arguments of `function`."""
         return (
             [outside[i] for i in self.donated],
@@ -293,8 +306,13 @@ _TOGETHER = {float: np.float64, int: np.int64}
 
 
 def _computed(
-    steps: Any, outputs: Any, places: Any, donated: Any, others: Any, *packed: Any
-) -> tuple[Any, ...]:
+    steps: _Steps,
+    outputs: Sequence[int],
+    places: Sequence[Sequence[int]],
+    donated: Sequence[Leaf],
+    others: Sequence[Leaf],
+    *packed: Leaf,
+) -> tuple[Leaf, ...]:
     """The results ``outputs`` of a sequence of calls.
 
     Args:
@@ -309,7 +327,7 @@ def _computed(
     numbers = [each for array in packed for each in array]
     names = [i for group in places[2:] for i in group]
 
-    def compute(*numbers: Any) -> tuple[Any, ...]:
+    def compute(*numbers: Leaf) -> tuple[Leaf, ...]:
         return _in_turn(steps, outputs, known | dict(zip(names, numbers, strict=True)))
 
     # They are computed with as if each had been passed by itself.
@@ -318,8 +336,8 @@ def _computed(
     return tuple(evaluated(jaxpr.jaxpr, jaxpr.consts, *numbers))
 
 
-def _in_turn(steps: Any, outputs: Any, outside: dict[int, Any]) -> tuple[Any, ...]:
-    values: list[Any] = []
+def _in_turn(steps: _Steps, outputs: Sequence[int], outside: dict[int, Leaf]) -> tuple[Leaf, ...]:
+    values: list[Leaf] = []
     for function, sources, tree in steps:
         ending.check()
         given = [values[each] if each >= 0 else outside[~each] for each in sources]
@@ -328,7 +346,7 @@ def _in_turn(steps: Any, outputs: Any, outside: dict[int, Any]) -> tuple[Any, ..
     return tuple([values[each] for each in outputs])
 
 
-def leaves_of(results: Any) -> tuple[list[Any], Any]:
+def leaves_of(results: Tree) -> tuple[list[Leaf], PyTreeDef]:
     """The arrays of a call's results, and their structure as in `Point.structure`."""
     if isinstance(results, jax.Array):
         return [results], None
@@ -337,7 +355,7 @@ def leaves_of(results: Any) -> tuple[list[Any], Any]:
     return jax.tree.flatten(results)
 
 
-def structured(structure: Any, arrays: list[Deferred]) -> Any:
+def structured(structure: PyTreeDef, arrays: list[Deferred]) -> Tree:
     """The results of a call of these arrays."""
     if structure is None:
         return arrays[0]

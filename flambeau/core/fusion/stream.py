@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
@@ -23,6 +22,7 @@ from flambeau.core.programs.jit_core import is_outside
 from flambeau.core.support.modes import modes
 from flambeau.core.support.statistics import statistics
 from flambeau.core.support.tracebacks import user_line
+from flambeau.core.types import Args, Leaf, Tree
 
 # A sequence of more calls than these is divided.
 LONGEST = 4096
@@ -70,7 +70,7 @@ class _Seen:
         self.recordings = 0
         self.ends: set[Point] = set()
         self.point: Point | None = None
-        self.outside: list[Any] | None = None
+        self.outside: list[Leaf] | None = None
 
     def repetitions(self) -> int:
         """After how many repetitions there is a program for `point`.
@@ -99,7 +99,7 @@ class Stream:
     def __init__(self) -> None:
         self.calls: deque[Fusible] = deque(maxlen=LONGEST)
         self.note: Callable[[Fusible], None] = self.calls.append
-        self.take: Callable[[Fusible, tuple[Any, ...]], Any] | None = None
+        self.take: Callable[[Fusible, Args], Tree] | None = None
         self.segment: Segment | None = None
         self._recorder: Recorder | None = None
         self._has_followed = False
@@ -149,7 +149,7 @@ class Stream:
             self.end()
         self._backwards = count
 
-    def seen(self, array: Any) -> Any:
+    def seen(self, array: Leaf) -> Leaf:
         """``array`` with its elements, for an operator that reads them before it runs.
 
         The other calls go on waiting if few calls lead to it. Otherwise it is a boundary, from now
@@ -174,7 +174,7 @@ class Stream:
             self._read_after.add(segment.point.step.call)
         return array.computed() if value is None else value
 
-    def _first(self) -> Any:
+    def _first(self) -> Callable[[Fusible, Args], Tree] | None:
         if settings.is_fused() and (self._beginnings or self._wanted):
             return self._begin
         return self._idle if self._has_followed else None
@@ -243,7 +243,7 @@ class Stream:
 
     # Calls that run at once
 
-    def _idle(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+    def _idle(self, call: Fusible, arguments: Args) -> Tree:
         """Run a call at once, where arguments may have waited."""
         self.calls.append(call)
         for each in arguments:
@@ -251,7 +251,7 @@ class Stream:
                 return call.fast(*jax.tree.map(computed, arguments))
         return call.fast(*arguments)
 
-    def _record(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+    def _record(self, call: Fusible, arguments: Args) -> Tree:
         """Run a call at once, and add it to the sequence."""
         self.calls.append(call)
         recorder = self._recorder
@@ -321,7 +321,7 @@ class Stream:
 
     # Calls that wait
 
-    def _begin(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+    def _begin(self, call: Fusible, arguments: Args) -> Tree:
         """The first call after a boundary: follow a known sequence, if one begins so."""
         is_within = modes.trace is not None or modes.inside is not None or not is_outside()
         if is_within or not settings.is_fused():
@@ -343,7 +343,7 @@ class Stream:
             self.take = self._idle
         return self.take(call, arguments)
 
-    def _follow(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+    def _follow(self, call: Fusible, arguments: Args) -> Tree:
         """Defer a call that is the next one of a known sequence; any other ends the sequence."""
         segment = self.segment
         assert segment is not None
@@ -415,7 +415,7 @@ def boundary() -> None:
         stream.end()
 
 
-def seen(array: Any) -> Any:
+def seen(array: Leaf) -> Leaf:
     """See `Stream.seen`."""
     return here.stream.seen(array)
 

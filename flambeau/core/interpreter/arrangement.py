@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+from flambeau.core.interpreter.equation import Computation, Equation, Rule, Unknown
 
 
-def reshape(equation: Equation) -> Callable[..., Any]:
+def reshape(equation: Equation) -> Computation:
     if equation.params.get("dimensions") is not None:
         raise Unknown("reshape with dimensions")
     return _to_shape(equation)
 
 
-def _to_shape(equation: Equation) -> Callable[..., Any]:
+def _to_shape(equation: Equation) -> Computation:
     shape = equation.shape
     return lambda x: x.reshape(shape)
 
 
-def transpose(equation: Equation) -> Callable[..., Any]:
+def transpose(equation: Equation) -> Computation:
     order = tuple(equation.params["permutation"])
     return lambda x: x.transpose(order)
 
 
-def broadcast(equation: Equation) -> Callable[..., Any]:
+def broadcast(equation: Equation) -> Computation:
     shape, sizes = equation.shape, [1] * equation.outputs[0].ndim
     for size, place in zip(
         equation.inputs[0].shape, equation.params["broadcast_dimensions"], strict=True
@@ -36,7 +35,7 @@ def broadcast(equation: Equation) -> Callable[..., Any]:
     return lambda x, *_: np.broadcast_to(x.reshape(between), shape)
 
 
-def part(equation: Equation) -> Callable[..., Any]:
+def part(equation: Equation) -> Computation:
     params = equation.params
     strides = params["strides"] or [1] * equation.inputs[0].ndim
     places = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
@@ -44,37 +43,37 @@ def part(equation: Equation) -> Callable[..., Any]:
     return lambda x: x[where]
 
 
-def reversal(equation: Equation) -> Callable[..., Any]:
+def reversal(equation: Equation) -> Computation:
     dimensions = tuple(equation.params["dimensions"])
     return lambda x: np.flip(x, dimensions)
 
 
-def repetition(equation: Equation) -> Callable[..., Any]:
+def repetition(equation: Equation) -> Computation:
     repetitions = tuple(equation.params["reps"])
     return lambda x: np.tile(x, repetitions)
 
 
-def concatenation(equation: Equation) -> Callable[..., Any]:
+def concatenation(equation: Equation) -> Computation:
     dimension = equation.params["dimension"]
     return lambda *arrays: np.concatenate(arrays, dimension)
 
 
-def stacking(equation: Equation) -> Callable[..., Any]:
+def stacking(equation: Equation) -> Computation:
     axis = equation.params["axis"]
     return lambda *arrays: np.stack(arrays, axis)
 
 
-def splitting(equation: Equation) -> Callable[..., Any]:
+def splitting(equation: Equation) -> Computation:
     axis, ends = equation.params["axis"], np.cumsum(equation.params["sizes"])[:-1].tolist()
     return lambda x: np.split(x, ends, axis)
 
 
-def unstacking(equation: Equation) -> Callable[..., Any]:
+def unstacking(equation: Equation) -> Computation:
     axis = equation.params["axis"]
     return lambda x: list(np.moveaxis(x, axis, 0))
 
 
-def counting(equation: Equation) -> Callable[..., Any]:
+def counting(equation: Equation) -> Computation:
     if equation.inputs:
         raise Unknown("iota of a size that is not known")
     shape, dimension = equation.shape, equation.params["dimension"]
@@ -85,7 +84,7 @@ def counting(equation: Equation) -> Callable[..., Any]:
     return lambda: found
 
 
-def padding(equation: Equation) -> Callable[..., Any]:
+def padding(equation: Equation) -> Computation:
     shape, config = equation.shape, equation.params["padding_config"]
     # The parts of the operand that stay, and where they go.
     source, target = [], []
@@ -100,7 +99,7 @@ def padding(equation: Equation) -> Callable[..., Any]:
         target.append(slice(start, max(start, low + (last - 1) * stride + 1), stride))
     from_, to = tuple(source), tuple(target)
 
-    def padded(x: Any, value: Any) -> Any:
+    def padded(x: np.ndarray, value: np.ndarray) -> np.ndarray:
         found = np.full(shape, value, x.dtype)
         found[to] = x[from_]
         return found
@@ -108,21 +107,21 @@ def padding(equation: Equation) -> Callable[..., Any]:
     return padded
 
 
-def dynamic_part(equation: Equation) -> Callable[..., Any]:
+def dynamic_part(equation: Equation) -> Computation:
     sizes = equation.params["slice_sizes"]
     limits = [n - k for n, k in zip(equation.inputs[0].shape, sizes, strict=True)]
 
-    def found(x: Any, *starts: Any) -> Any:
+    def found(x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         return x[_window(starts, limits, sizes)]
 
     return found
 
 
-def dynamic_update(equation: Equation) -> Callable[..., Any]:
+def dynamic_update(equation: Equation) -> Computation:
     shape, sizes = equation.shape, equation.inputs[1].shape
     limits = [n - k for n, k in zip(shape, sizes, strict=True)]
 
-    def found(x: Any, update: Any, *starts: Any) -> Any:
+    def found(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
         new = np.array(x)
         new[_window(starts, limits, sizes)] = update
         return new
@@ -130,7 +129,9 @@ def dynamic_update(equation: Equation) -> Callable[..., Any]:
     return found
 
 
-def _window(starts: Any, limits: Any, sizes: Any) -> tuple[slice, ...]:
+def _window(
+    starts: Sequence[np.ndarray], limits: Sequence[int], sizes: Sequence[int]
+) -> tuple[slice, ...]:
     """The part of an array that begins at ``starts``, moved inside where it would not fit."""
     return tuple(
         slice(at := min(max(int(start), 0), limit), at + size)

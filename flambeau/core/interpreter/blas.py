@@ -11,9 +11,11 @@ import ctypes
 import functools
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+
+_Result = TypeVar("_Result")
 
 # The functions of OpenBLAS, with the prefixes and suffixes of NumPy's wheels and of others.
 _NAMES = [
@@ -31,7 +33,7 @@ class _Threads:
         set: Sets it.
     """
 
-    def __init__(self, get: Callable[[], int], set: Callable[[int], Any]) -> None:
+    def __init__(self, get: Callable[[], int], set: Callable[[int], object]) -> None:
         self._get = get
         self._set = set
         # The running calls, and the number before the first of them. Without a lock, which a fork
@@ -39,7 +41,7 @@ class _Threads:
         self._calls: dict[object, None] = {}
         self._before = 0
 
-    def on_one(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def on_one(self, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function with one thread."""
         call = object()
         try:

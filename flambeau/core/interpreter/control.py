@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from flambeau.core.interpreter.equation import Equation
+from flambeau.core.interpreter.equation import Array, Computation, Equation
 from flambeau.core.interpreter.plan import Plan
 from flambeau.core.interpreter.table import RULES
 from flambeau.core.interpreter.work import STEP
@@ -22,7 +21,7 @@ class _Call:
         self.work: float = STEP + self.plan.work
         self.compiling: Callable[[bool], float] = self.plan.compiling
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         return self.plan(arrays)
 
 
@@ -36,7 +35,7 @@ class _Branches:
     def compiling(self, native: bool) -> float:
         return sum(each.compiling(native) for each in self.plans)
 
-    def __call__(self, which: Any, *arrays: Any) -> Any:
+    def __call__(self, which: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
         return self.plans[min(max(int(which), 0), len(self.plans) - 1)](arrays)
 
 
@@ -57,11 +56,11 @@ class _Loop:
             o.ndim == i.ndim for o, i in zip(equation.outputs, inner, strict=True)
         )
         self.fixed: int = len(equation.inputs) - rows - self.carried
-        self.rows: list[Any] = equation.outputs[self.carried :]
+        self.rows: list[Array] = equation.outputs[self.carried :]
         self.work: float = STEP + self.length * (STEP + self.plan.work)
         self.compiling: Callable[[bool], float] = self.plan.compiling
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
         fixed, begin = arrays[: self.fixed], self.fixed + self.carried
         carry, rows = list(arrays[self.fixed : begin]), arrays[begin:]
         results = [np.empty(each.shape, each.dtype) for each in self.rows]
@@ -74,15 +73,15 @@ class _Loop:
         return [*carry, *results]
 
 
-def _call(equation: Equation) -> Callable[..., Any]:
+def _call(equation: Equation) -> Computation:
     return _Call(equation)
 
 
-def _branches(equation: Equation) -> Callable[..., Any]:
+def _branches(equation: Equation) -> Computation:
     return _Branches(equation)
 
 
-def _loop(equation: Equation) -> Callable[..., Any]:
+def _loop(equation: Equation) -> Computation:
     return _Loop(equation)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
-from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+from flambeau.core.interpreter.equation import Computation, Equation, Rule, Unknown
 
 
-def ufunc(function: Callable[..., Any], kinds: str = "biuf") -> Rule:
+def ufunc(function: Computation, kinds: str = "biuf") -> Rule:
     """The rule of a function of NumPy for inputs of these kinds."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         if equation.kind not in kinds:
             raise Unknown(f"{equation.name} of {equation.inputs[0].dtype}")
         return function
@@ -21,10 +20,10 @@ def ufunc(function: Callable[..., Any], kinds: str = "biuf") -> Rule:
     return rule
 
 
-def wide(function: Callable[..., Any]) -> Rule:
+def wide(function: Computation) -> Rule:
     """The rule of a function that NumPy computes in single precision to a few units only."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         if equation.dtype != np.float32:
             return ufunc(function)(equation)
         return lambda *arrays: function(*arrays, dtype=np.float64).astype(np.float32)
@@ -35,7 +34,7 @@ def wide(function: Callable[..., Any]) -> Rule:
 def special(name: str) -> Rule:
     """The rule of a function of `scipy.special`, which is imported when it is first called."""
 
-    def call(*arrays: Any) -> Any:
+    def call(*arrays: np.ndarray) -> np.ndarray:
         from scipy import special as functions
 
         return getattr(functions, name)(*arrays)
@@ -59,11 +58,11 @@ _ERF_BELOW = (
 _CHUNK = 4096
 
 
-def error_function(equation: Equation) -> Callable[..., Any]:
+def error_function(equation: Equation) -> Computation:
     return _erf if equation.dtype == np.float32 else special("erf")(equation)
 
 
-def _erf(x: Any) -> Any:
+def _erf(x: np.ndarray) -> np.ndarray:
     flat = x.reshape(-1)
     found = np.empty_like(flat)
     for start in range(0, flat.size, _CHUNK):
@@ -74,7 +73,7 @@ def _erf(x: Any) -> Any:
     return found.reshape(x.shape)
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+def _polynomial(coefficients: tuple[float, ...], x: np.ndarray) -> np.ndarray:
     found = coefficients[0] * x
     for each in coefficients[1:-1]:
         found += each
@@ -82,11 +81,11 @@ def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
     return found + coefficients[-1]
 
 
-def division(equation: Equation) -> Callable[..., Any]:
+def division(equation: Equation) -> Computation:
     return np.divide if equation.kind == "f" else _divide_integers
 
 
-def _divide_integers(left: Any, right: Any) -> Any:
+def _divide_integers(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Rounded towards zero; -1 for a division by zero."""
     none = right == 0
     safe = np.where(none, right.dtype.type(1), right)
@@ -96,50 +95,50 @@ def _divide_integers(left: Any, right: Any) -> Any:
     return np.where(none, np.array(-1).astype(left.dtype), found)
 
 
-def remainder(equation: Equation) -> Callable[..., Any]:
+def remainder(equation: Equation) -> Computation:
     return np.fmod if equation.kind == "f" else _integers_left
 
 
-def _integers_left(left: Any, right: Any) -> Any:
+def _integers_left(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """With the sign of the dividend, which is left over by a division by zero."""
     none = right == 0
     return np.where(none, left, np.fmod(left, np.where(none, right.dtype.type(1), right)))
 
 
-def sign(equation: Equation) -> Callable[..., Any]:
+def sign(equation: Equation) -> Computation:
     if equation.kind == "f":
         # The sign of a zero stays.
         return lambda x: np.where(x == 0, x * x.dtype.type(0), np.sign(x))
     return np.sign
 
 
-def negation(equation: Equation) -> Callable[..., Any]:
+def negation(equation: Equation) -> Computation:
     return np.logical_not if equation.kind == "b" else np.invert
 
 
-def logistic(equation: Equation) -> Callable[..., Any]:
+def logistic(equation: Equation) -> Computation:
     exp = wide(np.exp)(equation)
     one = equation.dtype.type(1)
     return lambda x: one / (one + exp(-x))
 
 
-def reciprocal_root(equation: Equation) -> Callable[..., Any]:
+def reciprocal_root(equation: Equation) -> Computation:
     one = equation.dtype.type(1)
     return lambda x: one / np.sqrt(x)
 
 
-def one_minus_square(equation: Equation) -> Callable[..., Any]:
+def one_minus_square(equation: Equation) -> Computation:
     one = equation.dtype.type(1)
     return lambda x: one - x * x
 
 
-def integer_power(equation: Equation) -> Callable[..., Any]:
+def integer_power(equation: Equation) -> Computation:
     exponent = equation.params["y"]
     if exponent < 0 and equation.kind != "f":
         raise Unknown("integer_pow of integers to a negative exponent")
     one = equation.dtype.type(1)
 
-    def power(x: Any) -> Any:
+    def power(x: np.ndarray) -> np.ndarray:
         # The same products in the same order as in JAX's program.
         found, square, left = None, x, abs(exponent)
         while left:
@@ -153,50 +152,50 @@ def integer_power(equation: Equation) -> Callable[..., Any]:
     return power
 
 
-def power(equation: Equation) -> Callable[..., Any]:
+def power(equation: Equation) -> Computation:
     if any(each.dtype != equation.dtype for each in equation.inputs) or equation.kind != "f":
         raise Unknown("pow of integers")
     return np.power
 
 
-def rounding(equation: Equation) -> Callable[..., Any]:
+def rounding(equation: Equation) -> Computation:
     if int(equation.params["rounding_method"]) == 1:
         return np.rint
 
-    def away_from_zero(x: Any) -> Any:
+    def away_from_zero(x: np.ndarray) -> np.ndarray:
         whole = np.trunc(x)
         return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
 
     return away_from_zero
 
 
-def clamp(equation: Equation) -> Callable[..., Any]:
+def clamp(equation: Equation) -> Computation:
     return lambda least, x, most: np.minimum(np.maximum(x, least), most)
 
 
-def selection(equation: Equation) -> Callable[..., Any]:
+def selection(equation: Equation) -> Computation:
     if equation.kind == "b":
         return lambda which, no, yes: np.where(which, yes, no)
     last = len(equation.inputs) - 2
 
-    def choose(which: Any, *cases: Any) -> Any:
+    def choose(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
         index = np.broadcast_to(np.clip(which, 0, last), cases[0].shape)
         return np.choose(index, cases)
 
     return choose if last < 30 else _refuse(equation)
 
 
-def _refuse(equation: Equation) -> Any:
+def _refuse(equation: Equation) -> NoReturn:
     raise Unknown(equation.name)
 
 
-def power_of_two(equation: Equation) -> Callable[..., Any]:
+def power_of_two(equation: Equation) -> Computation:
     # As XLA computes it, with an error that grows with the exponent.
     factor = equation.dtype.type(np.log(2))
     return lambda x: np.exp(x * factor)
 
 
-def inverse_of_erf(equation: Equation) -> Callable[..., Any]:
+def inverse_of_erf(equation: Equation) -> Computation:
     inverse = special("erfinv")(equation)
     return lambda x: np.copysign(inverse(x), x)
 
@@ -209,13 +208,13 @@ def shift(left: bool, filled: bool = False) -> Rule:
         filled: Copies of the sign come in, where zeros do otherwise.
     """
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         dtype = equation.dtype
         width = 8 * dtype.itemsize
         # A shift by a negative number is one by a large one.
         inside, signed = np.dtype(f"u{dtype.itemsize}"), np.dtype(f"i{dtype.itemsize}")
 
-        def shifted(x: Any, by: Any) -> Any:
+        def shifted(x: np.ndarray, by: np.ndarray) -> np.ndarray:
             many = by.view(inside) >= width
             if filled:
                 by = np.where(many, dtype.type(width - 1), by).view(signed)
@@ -232,7 +231,7 @@ def shift(left: bool, filled: bool = False) -> Rule:
     return rule
 
 
-def conversion(equation: Equation) -> Callable[..., Any]:
+def conversion(equation: Equation) -> Computation:
     old, new = equation.inputs[0].dtype, equation.dtype
     if new.kind == "b":
         return lambda x: x != 0
@@ -241,7 +240,7 @@ def conversion(equation: Equation) -> Callable[..., Any]:
     limits = np.iinfo(new)
     least, most = old.type(limits.min), old.type(limits.max)
 
-    def saturated(x: Any) -> Any:
+    def saturated(x: np.ndarray) -> np.ndarray:
         found = np.where((x > least) & (x < most), x, old.type(0)).astype(new)
         found = np.where(x >= most, new.type(limits.max), found)
         return np.where(x <= least, new.type(limits.min), found)
@@ -249,14 +248,14 @@ def conversion(equation: Equation) -> Callable[..., Any]:
     return saturated
 
 
-def bits(equation: Equation) -> Callable[..., Any]:
+def bits(equation: Equation) -> Computation:
     old, new = equation.inputs[0].dtype, equation.dtype
     if old.itemsize != new.itemsize or "b" in (old.kind, new.kind):
         raise Unknown(equation.name)
     return lambda x: np.asarray(x).view(new)
 
 
-def precision(equation: Equation) -> Callable[..., Any]:
+def precision(equation: Equation) -> Computation:
     limits = np.finfo(equation.dtype)
     given = equation.params["exponent_bits"], equation.params["mantissa_bits"]
     if given != (limits.iexp, limits.nmant):
@@ -264,15 +263,15 @@ def precision(equation: Equation) -> Callable[..., Any]:
     return _as_it_is
 
 
-def identity(equation: Equation) -> Callable[..., Any]:
+def identity(equation: Equation) -> Computation:
     return _as_it_is
 
 
-def _as_it_is(x: Any) -> Any:
+def _as_it_is(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def barrier(equation: Equation) -> Callable[..., Any]:
+def barrier(equation: Equation) -> Computation:
     return lambda *arrays: arrays
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+from flambeau.core.types import Kwargs, Shape
 
 
 class Unknown(Exception):
@@ -16,7 +18,7 @@ class Unknown(Exception):
 class Array(NamedTuple):
     """The shape and dtype of an array; another type's where NumPy has no such."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: Any
 
     @property
@@ -41,17 +43,17 @@ class Equation(NamedTuple):
     """
 
     name: str
-    params: dict[str, Any]
+    params: Kwargs
     inputs: list[Array]
     outputs: list[Array]
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """The shape of the first result."""
         return self.outputs[0].shape
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype:
         """The dtype of the first result."""
         return self.outputs[0].dtype
 
@@ -61,5 +63,7 @@ class Equation(NamedTuple):
         return self.inputs[0].dtype.kind
 
 
-#: Gives the function of NumPy arrays that computes an equation, or raises `Unknown`.
-Rule = Callable[[Equation], Callable[..., Any]]
+#: A function of NumPy arrays that computes an equation: its result, or a sequence of results.
+Computation: TypeAlias = Callable[..., Any]
+#: Gives the function that computes an equation, or raises `Unknown`.
+Rule: TypeAlias = Callable[[Equation], Computation]

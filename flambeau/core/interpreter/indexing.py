@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
-from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+from flambeau.core.interpreter.equation import Computation, Equation, Rule, Unknown
+from flambeau.core.types import Function, Shape
 
 
 class _Parts:
@@ -27,8 +27,8 @@ class _Parts:
     """
 
     def __init__(
-        self, shape: Any, rows: Any, sizes: Any, starts: Any, array_batch: Any, rows_batch: Any,
-        inside: Any, gone: Any,
+        self, shape: Shape, rows: Shape, sizes: Sequence[int], starts: Shape,
+        array_batch: Shape, rows_batch: Shape, inside: Shape, gone: Shape,
     ) -> None:  # fmt: skip
         rank = len(rows) - 1 + len(inside)
         outside = [i for i in range(rank) if i not in inside]
@@ -38,9 +38,9 @@ class _Parts:
         self.column: dict[int, int] = {d: i for i, d in enumerate(starts)}
         self.expanded: tuple[int, ...] = tuple(inside)
         left = iter(inside)
-        self.within: list[Any] = []
+        self.within: list[np.ndarray | None] = []
         for dimension, size in enumerate(sizes):
-            steps: Any = None
+            steps: np.ndarray | None = None
             if dimension in array_batch:
                 place = outside[rows_batch[list(array_batch).index(dimension)]]
                 steps = _along(np.arange(shape[dimension]), place, rank)
@@ -48,15 +48,15 @@ class _Parts:
                 steps = _along(np.arange(size), next(left), rank)
             self.within.append(steps)
 
-    def valid(self, rows: Any) -> Any:
+    def valid(self, rows: np.ndarray) -> np.ndarray:
         """Which rows' parts lie inside of the array, in all dimensions of the parts."""
         return self._spread(((rows >= 0) & (rows <= self.limits)).all(-1))
 
-    def clamped(self, rows: Any) -> Any:
+    def clamped(self, rows: np.ndarray) -> np.ndarray:
         """The rows, moved to where their parts lie inside."""
         return np.clip(rows, 0, self.limits)
 
-    def where(self, rows: Any) -> tuple[Any, ...]:
+    def where(self, rows: np.ndarray) -> tuple[np.ndarray | int, ...]:
         """The index of all parts' elements."""
         found = []
         for dimension, steps in enumerate(self.within):
@@ -68,7 +68,7 @@ class _Parts:
                 found.append(start if steps is None else start + steps)
         return tuple(found)
 
-    def _spread(self, values: Any) -> Any:
+    def _spread(self, values: np.ndarray | np.generic) -> np.ndarray:
         return np.expand_dims(values, self.expanded)
 
 
@@ -78,7 +78,7 @@ def _along(numbers: np.ndarray, place: int, rank: int) -> np.ndarray:
     return numbers.reshape(shape)
 
 
-def gather(equation: Equation) -> Callable[..., Any]:
+def gather(equation: Equation) -> Computation:
     numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
     shape = equation.shape
     parts = _Parts(
@@ -88,9 +88,9 @@ def gather(equation: Equation) -> Callable[..., Any]:
         numbers.collapsed_slice_dims,
     )  # fmt: skip
     fills = _drops(mode)
-    value: Any = _filler(equation) if fills else 0
+    value: np.generic | int = _filler(equation) if fills else 0
 
-    def found(array: Any, rows: Any) -> Any:
+    def found(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         rows = _signed(rows)
         if not array.size:
             return np.full(shape, value, array.dtype)
@@ -101,7 +101,7 @@ def gather(equation: Equation) -> Callable[..., Any]:
     return found
 
 
-def _drops(mode: Any) -> bool:
+def _drops(mode: object) -> bool:
     """Whether parts outside of the array count for nothing; they are moved inside otherwise."""
     if mode is None:
         return True
@@ -111,14 +111,14 @@ def _drops(mode: Any) -> bool:
     return mode == GatherScatterMode.FILL_OR_DROP
 
 
-def _signed(rows: Any) -> Any:
+def _signed(rows: np.ndarray) -> np.ndarray:
     """Indices as numbers of 64 bits; unsigned ones that are too large stay outside."""
     if rows.dtype == np.uint64:
         rows = np.minimum(rows, np.uint64(np.iinfo(np.int64).max))
     return rows.astype(np.int64)
 
 
-def _filler(equation: Equation) -> Any:
+def _filler(equation: Equation) -> np.generic:
     given, dtype = equation.params["fill_value"], equation.dtype
     if given is not None:
         return dtype.type(given)
@@ -130,7 +130,7 @@ def _filler(equation: Equation) -> Any:
     return dtype.type(limits.min if dtype.kind == "i" else limits.max)
 
 
-def scatter(write: Callable[..., Any], kinds: str = "iuf") -> Rule:
+def scatter(write: Function, kinds: str = "iuf") -> Rule:
     """The rule of writing into parts.
 
     Args:
@@ -138,7 +138,7 @@ def scatter(write: Callable[..., Any], kinds: str = "iuf") -> Rule:
         kinds: The kinds of elements for which it is right.
     """
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         if equation.kind not in kinds:
             raise Unknown(f"{equation.name} of {equation.inputs[0].dtype}")
         numbers = equation.params["dimension_numbers"]
@@ -154,7 +154,7 @@ def scatter(write: Callable[..., Any], kinds: str = "iuf") -> Rule:
         drops = _drops(equation.params["mode"])
         full = updates.shape
 
-        def found(array: Any, rows: Any, updates: Any) -> Any:
+        def found(array: np.ndarray, rows: np.ndarray, updates: np.ndarray) -> np.ndarray:
             new, rows = np.array(array), _signed(rows)
             if not updates.size or not new.size:
                 return new
@@ -171,7 +171,7 @@ def scatter(write: Callable[..., Any], kinds: str = "iuf") -> Rule:
     return rule
 
 
-def _overwrite(array: Any, where: Any, values: Any) -> None:
+def _overwrite(array: np.ndarray, where: tuple[np.ndarray | int, ...], values: np.ndarray) -> None:
     array[where] = values
 
 

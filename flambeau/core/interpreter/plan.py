@@ -10,18 +10,19 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from jax.core import ShapedArray
 
-from flambeau.core.interpreter.equation import Array, Equation, Unknown
+from flambeau.core.interpreter.equation import Array, Computation, Equation, Unknown
 from flambeau.core.interpreter.sizes import AS_NUMBER, Number
 from flambeau.core.interpreter.table import RULES
 from flambeau.core.interpreter.work import compiling_of, work_of
 from flambeau.core.support.jax_core import jax_core
+from flambeau.core.types import AnyArray, ClosedJaxpr, Function, Jaxpr, JaxprEqn, Kwargs
 
 #: Parameters that hold the function that an equation calls.
 _CALLS = {
@@ -36,7 +37,7 @@ _CALLS = {
 }
 
 #: Primitives by their formulas in functions of JAX; their files put them here.
-FORMULAS: dict[str, Callable[..., Any]] = {}
+FORMULAS: dict[str, Function] = {}
 
 # The dtypes that NumPy computes as XLA does. XLA computes several operations of half precision in
 # single precision and rounds once; complex numbers differ where parts are infinite.
@@ -90,8 +91,16 @@ class _Step(NamedTuple):
         slots: Where these are.
     """
 
-    function: Callable[..., Any]
+    function: Computation
     slots: Slots
+
+
+#: The contents of slots before a call: constants, `Number`s in a template, or ``None``.
+Constants: TypeAlias = list[Any]
+#: The arguments of a `Plan`.
+Parts: TypeAlias = tuple[
+    "list[Placed]", Constants, list[Array], list[int], list[int], list[tuple[Array, bool]]
+]
 
 
 class Plan:
@@ -115,12 +124,12 @@ class Plan:
     __slots__ = ("_count", "_steps", "avals", "held", "inputs", "parts", "work")
 
     def __init__(
-        self, equations: list[Placed], values: list[Any], inputs: list[Array],
+        self, equations: list[Placed], values: Constants, inputs: list[Array],
         taken: list[int], given: list[int], avals: list[tuple[Array, bool]],
         order: list[Slots] | None = None,
     ) -> None:  # fmt: skip
         #: The arguments.
-        self.parts: tuple[Any, ...] = equations, values, inputs, taken, given, avals
+        self.parts: Parts = equations, values, inputs, taken, given, avals
         self.inputs: list[Array] = inputs
         #: JAX's types of the results.
         self.avals: list[ShapedArray] = [
@@ -140,7 +149,7 @@ class Plan:
         order = order or order_of(equations, {*given, *taken, *constant})
         self._steps: list[_Step] = [*map(_Step, functions, order)]
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Plan], Parts]:
         return Plan, self.parts
 
     def __len__(self) -> int:
@@ -161,7 +170,7 @@ class Plan:
             )
         )
 
-    def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The results for NumPy arrays, which may be views of them."""
         _, empty, _, taken, given, _ = self.parts
         values = empty.copy()
@@ -179,7 +188,7 @@ class Plan:
         return [values[slot] for slot in given]
 
 
-def plan_of(jaxpr: Any) -> Plan:
+def plan_of(jaxpr: ClosedJaxpr) -> Plan:
     """The plan of a closed jaxpr.
 
     Raises:
@@ -188,7 +197,7 @@ def plan_of(jaxpr: Any) -> Plan:
     return Plan(*parts_of(jaxpr, plan_of))
 
 
-def parts_of(jaxpr: Any, planned: Callable[[Any], Any]) -> tuple[Any, ...]:
+def parts_of(jaxpr: ClosedJaxpr, planned: Callable[[ClosedJaxpr], object]) -> Parts:
     """The arguments of `Plan` for a closed jaxpr.
 
     Args:
@@ -213,7 +222,7 @@ def parts_of(jaxpr: Any, planned: Callable[[Any], Any]) -> tuple[Any, ...]:
     return equations, values, inputs, taken, given, [*zip(results, weak, strict=True)]
 
 
-def _planned(equation: Equation, planned: Callable[[Any], Any]) -> Equation:
+def _planned(equation: Equation, planned: Callable[[ClosedJaxpr], object]) -> Equation:
     """An equation whose functions are plans, so that all of it can be pickled."""
     params = {
         key: planned(value)
@@ -239,21 +248,23 @@ class _Flat:
     """The equations of a function and of those that it calls, in their order."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self.values: Constants = []
         self.types: list[Array] = []
         self.equations: list[Placed] = []
 
-    def slot(self, kind: Array, value: Any = None) -> int:
+    def slot(self, kind: Array, value: np.ndarray | Number | None = None) -> int:
         self.types.append(kind)
         self.values.append(value)
         return len(self.values) - 1
 
-    def write_out(self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[int]) -> list[int]:
+    def write_out(
+        self, jaxpr: Jaxpr, consts: Sequence[AnyArray], inputs: Sequence[int]
+    ) -> list[int]:
         """Add the equations of ``jaxpr`` for inputs in these slots; the slots of its results."""
         if jaxpr.effects:
             raise Unknown("effects")
         literal = jax_core().Literal
-        slots: dict[Any, int] = dict(zip(jaxpr.invars, inputs, strict=True))
+        slots: dict[Hashable, int] = dict(zip(jaxpr.invars, inputs, strict=True))
         for variable, const in zip(jaxpr.constvars, consts, strict=True):
             slots[variable] = self.constant_slot(variable.aval, const)
 
@@ -274,13 +285,13 @@ class _Flat:
             slots.update(zip(each.outvars, found, strict=True))
         return [*map(slot_of, jaxpr.outvars)]
 
-    def constant_slot(self, aval: Any, value: Any) -> int:
+    def constant_slot(self, aval: object, value: AnyArray | complex) -> int:
         kind = _array_of(aval)
         if kind.dtype not in _DTYPES:
             return self.slot(kind)
         return self.slot(kind, np.asarray(value, kind.dtype).reshape(kind.shape))
 
-    def _written(self, each: Any, given: list[int]) -> list[int]:
+    def _written(self, each: JaxprEqn, given: list[int]) -> list[int]:
         name, params = each.primitive.name, each.params
         if name in FORMULAS:
             avals = [variable.aval for variable in each.invars]
@@ -301,7 +312,7 @@ class _Flat:
                 return [other]
         return self._placed(name, params, given, each)
 
-    def _placed(self, name: str, params: Any, given: list[int], each: Any) -> list[int]:
+    def _placed(self, name: str, params: Kwargs, given: list[int], each: JaxprEqn) -> list[int]:
         """Add an equation; the slots of its results."""
         if len(self.equations) >= _MOST_STEPS:
             raise Unknown("many steps")
@@ -311,20 +322,20 @@ class _Flat:
         self.equations.append(Placed(equation, tuple(given), tuple(outputs)))
         return outputs
 
-    def _is_neutral(self, name: str, value: Any) -> bool:
+    def _is_neutral(self, name: str, value: object) -> bool:
         return (
             isinstance(value, np.ndarray)
             and not value.ndim
             and (value.dtype.kind in "iu" and value == _NEUTRAL[name])
         )
 
-    def used(self, outputs: list[int], planned: Callable[[Any], Any]) -> list[Placed]:
+    def used(self, outputs: list[int], planned: Callable[[ClosedJaxpr], object]) -> list[Placed]:
         """The equations that some result depends on; see `parts_of`."""
         wanted, found = {*outputs}, []
         # One for all calls of a function.
-        plans: dict[int, Any] = {}
+        plans: dict[int, object] = {}
 
-        def planned_once(jaxpr: Any) -> Any:
+        def planned_once(jaxpr: ClosedJaxpr) -> object:
             if id(jaxpr) not in plans:
                 plans[id(jaxpr)] = planned(jaxpr)
             return plans[id(jaxpr)]
@@ -336,7 +347,7 @@ class _Flat:
         return found[::-1]
 
 
-def _array_of(aval: Any) -> Array:
+def _array_of(aval: object) -> Array:
     return Array(tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None))
 
 
@@ -346,7 +357,7 @@ def _check(*arrays: Array) -> None:
             raise Unknown(f"arrays of {each.dtype}")
 
 
-def _called(equation: Any) -> Any:
+def _called(equation: JaxprEqn) -> ClosedJaxpr | Jaxpr | None:
     """The function that an equation calls, if it calls one."""
     place = _CALLS.get(equation.primitive.name)
     if place is None:
@@ -356,7 +367,7 @@ def _called(equation: Any) -> Any:
     return equation.params.get(place)
 
 
-def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+def _opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[AnyArray]]:
     """A jaxpr and its constants, whether it is closed or not."""
     return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jax.lax import Precision
 
 from flambeau.core.interpreter.blas import matmul
-from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+from flambeau.core.interpreter.equation import Computation, Equation, Rule, Unknown
 
 _PRECISIONS = (None, Precision.DEFAULT, Precision.HIGH, Precision.HIGHEST)
 
@@ -24,7 +23,7 @@ def _check(equation: Equation) -> None:
         raise Unknown(f"{equation.name} of {dtypes} in {precision}")
 
 
-def product(equation: Equation) -> Callable[..., Any]:
+def product(equation: Equation) -> Computation:
     _check(equation)
     if equation.params.get("out_sharding") is not None:
         raise Unknown("dot_general with a sharding")
@@ -43,7 +42,7 @@ def product(equation: Equation) -> Callable[..., Any]:
     left_shape, right_shape = (*samples, rows, inner), (*samples, inner, columns)
     shape = equation.shape
 
-    def found(one: Any, other: Any) -> Any:
+    def found(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         one = one.transpose(left_order).reshape(left_shape)
         other = other.transpose(right_order).reshape(right_shape)
         return matmul(one, other).reshape(shape)
@@ -51,7 +50,7 @@ def product(equation: Equation) -> Callable[..., Any]:
     return found
 
 
-def convolution(equation: Equation) -> Callable[..., Any]:
+def convolution(equation: Equation) -> Computation:
     _check(equation)
     params = equation.params
     numbers, groups = params["dimension_numbers"], params["feature_group_count"]
@@ -65,7 +64,7 @@ def convolution(equation: Equation) -> Callable[..., Any]:
     order = tuple(np.argsort(numbers.out_spec).tolist())
     filters = equation.inputs[1].shape[numbers.rhs_spec[0]]
 
-    def found(x: Any, weight: Any) -> Any:
+    def found(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
         # (samples, channels, positions, window), positions first in the products.
         windows = lay_out(x.transpose(numbers.lhs_spec), x.dtype.type(0))
         count, channels = windows.shape[:2]
@@ -85,8 +84,12 @@ def convolution(equation: Equation) -> Callable[..., Any]:
 
 
 def _windows(
-    window: tuple[int, ...], strides: Any, padding: Any, base: Any, dilation: Any
-) -> Callable[..., Any]:
+    window: tuple[int, ...],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base: Sequence[int],
+    dilation: Sequence[int],
+) -> Computation:
     """Gives a view of an array that has the elements of each window in dimensions of their own.
 
     The window's dimensions are the array's last. The view has the leading dimensions, then the
@@ -104,7 +107,7 @@ def _windows(
         *(slice(None, None, d) for d in dilation),
     )
 
-    def found(x: Any, value: Any) -> Any:
+    def found(x: np.ndarray, value: np.generic) -> np.ndarray:
         if not plain:
             leading = x.shape[:-rank]
             sizes = [
@@ -124,10 +127,10 @@ def _windows(
     return found
 
 
-def window_reduction(function: Any, first: Callable[[np.dtype[Any]], Any]) -> Rule:
+def window_reduction(function: np.ufunc, first: Callable[[np.dtype], np.generic]) -> Rule:
     """The rule of a reduction of windows by a function of NumPy for two arrays."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         params, rank = equation.params, equation.inputs[0].ndim
         if 0 in equation.shape or 0 in equation.inputs[0].shape:
             raise Unknown("windows of nothing")
@@ -144,15 +147,15 @@ def window_reduction(function: Any, first: Callable[[np.dtype[Any]], Any]) -> Ru
     return rule
 
 
-def _zero(dtype: np.dtype[Any]) -> Any:
+def _zero(dtype: np.dtype) -> np.generic:
     return dtype.type(0)
 
 
-def least(dtype: np.dtype[Any]) -> Any:
+def least(dtype: np.dtype) -> np.generic:
     return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(np.iinfo(dtype).min)
 
 
-def most(dtype: np.dtype[Any]) -> Any:
+def most(dtype: np.dtype) -> np.generic:
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(np.iinfo(dtype).max)
 
 

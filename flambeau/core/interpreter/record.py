@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeAlias
+
+from flambeau.core.types import Args
+
+# A function and the places of two values, or None, a constant and 0.
+_Step: TypeAlias = tuple[Callable[..., float] | None, Any, int]
 
 
 class Record:
@@ -20,33 +25,33 @@ class Record:
         values: The example's values, by their places.
     """
 
-    def __init__(self, example: Sequence[Any]) -> None:
+    def __init__(self, example: Sequence[float]) -> None:
         self.count: int = len(example)
-        self.steps: list[tuple[Any, Any, int]] = []
-        self.guards: dict[tuple[Callable[..., Any], int, int], bool] = {}
+        self.steps: list[_Step] = []
+        self.guards: dict[tuple[Callable[..., float], int, int], bool] = {}
         self.is_open: bool = True
-        self.values: list[Any] = list(example)
-        self._known: dict[Any, int] = {}
+        self.values: list[float] = list(example)
+        self._known: dict[Hashable, int] = {}
 
     def constant(self, number: float) -> int:
         """The place of a constant."""
         # Zeros of two signs are equal.
         return self._added((type(number), repr(number)), (None, number, 0), number)
 
-    def computed(self, function: Callable[..., Any], left: int, right: int) -> int:
+    def computed(self, function: Callable[..., float], left: int, right: int) -> int:
         """The place of the result of a function of two values."""
         key = (function, left, right)
         value = function(self.values[left], self.values[right])
         return self._added(key, key, value)
 
-    def answer(self, function: Callable[..., Any], left: int, right: int) -> bool:
+    def answer(self, function: Callable[..., float], left: int, right: int) -> bool:
         """The example's answer to a comparison, which becomes a guard."""
         found = bool(function(self.values[left], self.values[right]))
         if self.is_open:
             self.guards[function, left, right] = found
         return found
 
-    def _added(self, key: Any, step: tuple[Any, Any, int], value: Any) -> int:
+    def _added(self, key: Hashable, step: _Step, value: float) -> int:
         place = self._known.get(key)
         if place is None:
             place = self._known[key] = len(self.values)
@@ -54,7 +59,7 @@ class Record:
             self.steps.append(step)
         return place
 
-    def evaluated(self, numbers: Sequence[Any]) -> list[Any] | None:
+    def evaluated(self, numbers: Sequence[float]) -> list[float] | None:
         """All values for other numbers; ``None`` if a comparison has another answer for them."""
         try:
             values = self.followed(numbers)
@@ -65,7 +70,7 @@ class Record:
             return None
         return values
 
-    def followed(self, numbers: Sequence[Any]) -> list[Any]:
+    def followed(self, numbers: Sequence[float]) -> list[float]:
         """All values for other numbers, whatever the answers to comparisons are.
 
         Raises:
@@ -76,9 +81,9 @@ class Record:
             values.append(left if function is None else function(values[left], values[right]))
         return values
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> Args:
         return self.count, self.steps, self.guards, self.values
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: Args) -> None:
         self.count, self.steps, self.guards, self.values = state
         self.is_open, self._known = False, {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+from flambeau.core.interpreter.equation import Computation, Equation, Rule, Unknown
+from flambeau.core.types import Function
 
 
-def reduction(function: Any, kinds: str = "biuf") -> Rule:
+def reduction(function: np.ufunc, kinds: str = "biuf") -> Rule:
     """The rule of a reduction by a function of NumPy for two arrays."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         if equation.kind not in kinds or equation.params.get("out_sharding") is not None:
             raise Unknown(f"{equation.name} of {equation.inputs[0].dtype}")
         axes, dtype = tuple(equation.params["axes"]), equation.dtype
@@ -25,7 +26,7 @@ def reduction(function: Any, kinds: str = "biuf") -> Rule:
     return rule
 
 
-def _first_of(function: Any, dtype: np.dtype[Any]) -> Any:
+def _first_of(function: np.ufunc, dtype: np.dtype) -> np.generic | float | None:
     """The result of a reduction of no elements, where NumPy does not know it."""
     if function not in (np.maximum, np.minimum):
         return None
@@ -37,10 +38,10 @@ def _first_of(function: Any, dtype: np.dtype[Any]) -> Any:
     return limits.min if function is np.maximum else limits.max
 
 
-def of_extremum(function: Callable[..., Any]) -> Rule:
+def of_extremum(function: Function) -> Rule:
     """The rule of the position of the first extremum, or of the first NaN."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         (axis,) = equation.params["axes"]
         dtype = equation.dtype
         return lambda x: function(x, axis).astype(dtype)
@@ -48,10 +49,10 @@ def of_extremum(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-def running(function: Any, kinds: str = "iuf") -> Rule:
+def running(function: np.ufunc, kinds: str = "iuf") -> Rule:
     """The rule of a running reduction by a function of NumPy for two arrays."""
 
-    def rule(equation: Equation) -> Callable[..., Any]:
+    def rule(equation: Equation) -> Computation:
         if equation.kind not in kinds:
             raise Unknown(f"{equation.name} of {equation.inputs[0].dtype}")
         axis, dtype = equation.params["axis"], equation.dtype
@@ -62,14 +63,14 @@ def running(function: Any, kinds: str = "iuf") -> Rule:
     return rule
 
 
-def sorting(equation: Equation) -> Callable[..., Any]:
+def sorting(equation: Equation) -> Computation:
     params = equation.params
     axis, keys, several = params["dimension"], params["num_keys"], len(equation.inputs) > 1
     if several and not params["is_stable"]:
         # Which of equal elements comes first is XLA's choice.
         raise Unknown("sort that is not stable")
 
-    def found(*arrays: Any) -> Any:
+    def found(*arrays: np.ndarray) -> Sequence[np.ndarray]:
         if keys == 1:
             order = np.argsort(arrays[0], axis, kind="stable")
         else:
@@ -79,12 +80,12 @@ def sorting(equation: Equation) -> Callable[..., Any]:
     return found
 
 
-def several(equation: Equation) -> Callable[..., Any]:
+def several(equation: Equation) -> Computation:
     """Of arrays side by side, each by a function that NumPy has for two arrays."""
     axes = tuple(equation.params["dimensions"])
     functions = _functions_of(equation.params["jaxpr"], len(equation.outputs))
 
-    def found(*given: Any) -> Any:
+    def found(*given: np.ndarray) -> list[np.ndarray]:
         arrays, first = given[: len(functions)], given[len(functions) :]
         return [
             function(function.reduce(array, axes, dtype=array.dtype), start)
@@ -98,7 +99,7 @@ def several(equation: Equation) -> Callable[..., Any]:
     return found
 
 
-def _functions_of(body: Any, count: int) -> list[Any]:
+def _functions_of(body: Any, count: int) -> list[np.ufunc]:
     """The functions of a plan, which applies each to an array before and one after."""
     equations, _, _, taken, given, _ = body.parts
     named = {outputs[0]: (each.name, inputs) for each, inputs, outputs in equations}
@@ -114,7 +115,7 @@ def _functions_of(body: Any, count: int) -> list[Any]:
     return found
 
 
-_PAIRS: dict[str, Any] = {
+_PAIRS: dict[str, np.ufunc] = {
     "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
     "and": np.bitwise_and, "or": np.bitwise_or,
 }  # fmt: skip

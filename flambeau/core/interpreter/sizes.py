@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.core import ShapedArray
+from jax.core import ShapedArray, Tracer
 
 from flambeau.core.interpreter.record import Record
 from flambeau.core.support.jax_core import jax_core
+from flambeau.core.types import Function, Primitive
 
 #: The primitive that turns a `Size` into a number of a program.
 AS_NUMBER = "number_of_size"
@@ -35,7 +36,7 @@ def sizes_of(record: Record) -> list[Size]:
     return [Size(record, place) for place in range(record.count)]
 
 
-def _place_of(operand: Any, record: Record) -> int | None:
+def _place_of(operand: object, record: Record) -> int | None:
     """The place of an operand; ``None`` for what is no number, or belongs to another record."""
     if isinstance(operand, Size):
         return operand.place if operand.record is record else None
@@ -44,10 +45,10 @@ def _place_of(operand: Any, record: Record) -> int | None:
     return record.constant(int(operand) if isinstance(operand, np.integer) else operand)
 
 
-def _binary(function: Callable[..., Any], swapped: bool = False) -> Callable[..., Any]:
+def _binary(function: Callable[..., float], swapped: bool = False) -> Function:
     """An operator of `Size`, or the one for a number on its left."""
 
-    def compute(self: Size, other: Any) -> Any:
+    def compute(self: Size, other: object) -> Any:
         record = self.record
         place = _place_of(other, record)
         if place is None:
@@ -65,16 +66,16 @@ def _binary(function: Callable[..., Any], swapped: bool = False) -> Callable[...
 _DIVISIONS = {operator.floordiv, operator.mod, operator.truediv}
 
 
-def _floor(value: Any, _: Any) -> int:
+def _floor(value: float, _: float) -> int:
     return math.floor(value)
 
 
-def _ceil(value: Any, _: Any) -> int:
+def _ceil(value: float, _: float) -> int:
     return math.ceil(value)
 
 
-def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
-    def compare(self: Size, other: Any) -> Any:
+def _comparison(function: Callable[..., float]) -> Function:
+    def compare(self: Size, other: object) -> Any:
         if other is self:
             return function(0, 0)
         place = _place_of(other, self.record) if self.record.is_open else None
@@ -121,10 +122,10 @@ class Size:
     min, rmin = _binary(builtins.min), _binary(builtins.min, swapped=True)
     max, rmax = _binary(builtins.max), _binary(builtins.max, swapped=True)
 
-    def __floor__(self) -> Any:
+    def __floor__(self) -> Size:
         return Size(self.record, self.record.computed(_floor, self.place, self.place))
 
-    def __ceil__(self) -> Any:
+    def __ceil__(self) -> Size:
         return Size(self.record, self.record.computed(_ceil, self.place, self.place))
 
     def __hash__(self) -> int:
@@ -137,22 +138,22 @@ class Size:
     def __bool__(self) -> bool:
         return self != 0
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Size:
         return 0 - self
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Size:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Size:
         return self if self >= 0 else -self
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Size | float) -> tuple[Size, Size]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Size | float) -> tuple[Size, Size]:
         return other // self, other % self
 
-    def dimension_as_value(self) -> Any:
+    def dimension_as_value(self) -> Tracer:
         """The size as a number of the program that is traced."""
         kind = type(self.record.values[self.place])
         if not self.record.is_open:
@@ -163,7 +164,7 @@ class Size:
 
 
 @functools.cache
-def _as_number() -> Any:
+def _as_number() -> Primitive:
     primitive = jax_core().Primitive(AS_NUMBER)
 
     def abstract(*, size: Size, kind: type) -> ShapedArray:
@@ -182,13 +183,13 @@ class Number(NamedTuple):
     """
 
     size: Size
-    dtypes: tuple[Any, ...]
+    dtypes: tuple[np.dtype, ...]
 
-    def converted(self, dtype: Any) -> Number:
+    def converted(self, dtype: np.dtype) -> Number:
         """The number in another dtype."""
         return Number(self.size, (*self.dtypes, dtype))
 
-    def array(self, values: Sequence[Any]) -> np.ndarray:
+    def array(self, values: Sequence[float]) -> np.ndarray:
         """The constant, for the values of a `Record`.
 
         Raises:
@@ -203,7 +204,7 @@ class Number(NamedTuple):
 
 
 @functools.cache
-def _range(dtype: Any) -> range:
+def _range(dtype: np.dtype) -> range:
     """The numbers of an integer dtype."""
     if dtype.kind == "b":
         return range(0)

@@ -10,9 +10,11 @@ import ctypes
 import functools
 import platform
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+
+_Result = TypeVar("_Result")
 
 
 class _Register(NamedTuple):
@@ -71,7 +73,9 @@ def _flushes() -> bool:
     return not (small + small).any() and not (tiny * 2).any()
 
 
-def _within(environment: _Environment, function: Callable[..., Any], *arguments: Any) -> Any:
+def _within(
+    environment: _Environment, function: Callable[..., _Result], *arguments: object
+) -> _Result:
     kept = _Content()
     environment.get(kept)
     flushing = environment.flushing(kept)
@@ -92,7 +96,7 @@ def is_known() -> bool:
     return _environment() is not None
 
 
-def run(function: Callable[..., Any], *arguments: Any) -> Any:
+def run(function: Callable[..., _Result], *arguments: object) -> _Result:
     """Call a function that computes with NumPy as XLA does: without subnormals and warnings."""
     environment = _environment()
     assert environment is not None

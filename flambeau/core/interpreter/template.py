@@ -6,7 +6,7 @@ sizes it gives the plan that the jaxpr for these would give.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from flambeau.core.interpreter.equation import Array, Equation, Unknown
 from flambeau.core.interpreter.plan import Placed, Plan, order_of, parts_of
 from flambeau.core.interpreter.sizes import Number, Record, Size
+from flambeau.core.types import ClosedJaxpr
 
 
 class Template:
@@ -27,7 +28,7 @@ class Template:
         Unknown: Some primitive or dtype has no rule.
     """
 
-    def __init__(self, jaxpr: Any, record: Record) -> None:
+    def __init__(self, jaxpr: ClosedJaxpr, record: Record) -> None:
         self._record = record
         self._body = _Body(jaxpr)
 
@@ -49,11 +50,11 @@ class Template:
 class _Body:
     """The template of a function, or of one in the parameters of its equations."""
 
-    def __init__(self, jaxpr: Any) -> None:
+    def __init__(self, jaxpr: ClosedJaxpr) -> None:
         equations, self._values, inputs, self._taken, self._given, avals = parts_of(jaxpr, _Body)
         # All types of arrays, and the places of each in `_types`.
         self._types: list[Array] = []
-        self._places: dict[Any, int] = {}
+        self._places: dict[Hashable, int] = {}
         self._numbers = [
             (slot, value) for slot, value in enumerate(self._values) if type(value) is Number
         ]
@@ -103,14 +104,14 @@ class _Body:
         )  # fmt: skip
 
 
-def _is_open(value: Any) -> bool:
+def _is_open(value: object) -> bool:
     """Whether there is a size in a parameter, or may be."""
     if isinstance(value, tuple | list):
         return any(map(_is_open, value))
     return type(value) in (Size, _Body)
 
 
-def _filled(value: Any, values: list[Any]) -> Any:
+def _filled(value: Any, values: list[float]) -> Any:
     """A parameter for the values of a `Record`."""
     kind = type(value)
     if kind is Size:
@@ -123,7 +124,7 @@ def _filled(value: Any, values: list[Any]) -> Any:
     return members if kind is list else tuple(members) if kind is tuple else kind(*members)
 
 
-def are_equal(left: Any, right: Any) -> bool:
+def are_equal(left: Plan, right: Plan) -> bool:
     """Whether two plans compute the same by the same steps, whatever slots they use."""
     equations, values, inputs, taken, given, avals = left.parts
     others, other_values, other_inputs, other_taken, other_given, other_avals = right.parts
@@ -131,7 +132,7 @@ def are_equal(left: Any, right: Any) -> bool:
         return False
     same = dict(zip(taken, other_taken, strict=True))
 
-    def match(slots: Any, other_slots: Any) -> bool:
+    def match(slots: Sequence[int], other_slots: Sequence[int]) -> bool:
         return len(slots) == len(other_slots) and all(map(is_same, slots, other_slots))
 
     def is_same(slot: int, other: int) -> bool:
@@ -159,7 +160,7 @@ def _are_alike(left: Equation, right: Equation) -> bool:
     )
 
 
-def _is_equal(left: Any, right: Any) -> bool:
+def _is_equal(left: Plan, right: Plan) -> bool:
     if isinstance(left, Plan):
         return isinstance(right, Plan) and are_equal(left, right)
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -172,5 +173,5 @@ def _is_equal(left: Any, right: Any) -> bool:
     return type(left) is type(right) and (left == right or repr(left) == repr(right))
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core.kernels.kinds import Operand
 from flambeau.core.support.dtype import BOOLEAN, dtype
 from flambeau.core.support.warning import warn
+from flambeau.core.types import DTypeLike
 
 
 def warn_of_lost_part(source: dtype, to: dtype) -> None:
@@ -17,7 +18,7 @@ def warn_of_lost_part(source: dtype, to: dtype) -> None:
         warn("Casting complex values to real discards the imaginary part; take x.real for that")
 
 
-def cast(array: Any, to: Any) -> Any:
+def cast(array: Operand, to: DTypeLike) -> jax.Array:
     """An array as the NumPy dtype ``to``.
 
     A cast to bool tests for values other than 0. A cast of complex numbers to a real dtype keeps

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -22,8 +22,9 @@ from flambeau.core.kernels.pushing import push
 from flambeau.core.programs.deferred import ARRAYS
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.generations import Generations
+from flambeau.core.types import Contents, Function, Key, Leaf, Tree
 
-Arrays = tuple[Any, ...]
+Arrays = tuple[Leaf, ...]
 
 #: The NumPy dtypes that gradients can have.
 INEXACT = {each.numpy for each in dtypes.ALL_DTYPES if each.category >= dtypes.FLOATING}
@@ -52,33 +53,33 @@ class Kernel:
     )  # fmt: skip
 
     #: The compiled function, made on first use.
-    forward: Callable[..., Any]
+    forward: Function
 
     #: Computes the kernel on tensors; set by `dispatch`.
-    run: ClassVar[Callable[..., Any]]
+    run: ClassVar[Function]
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         name: str,
         node_name: str,
         *,
         linear: bool = False,
         keep_residuals: bool = False,
         differentiable: bool = True,
-        returns: Any = None,
-        face: Any = None,
+        returns: Function | None = None,
+        face: Function | None = None,
         overloads: dict[str, str] | None = None,
     ) -> None:
-        self.function: Callable[..., Any] = function
+        self.function: Function = function
         self.name: str = name
         self.node_name: str = node_name
         self.overloads: dict[str, str] | None = overloads
         self.linear: bool = linear
         self.keep_residuals: bool = keep_residuals
         self.differentiable: bool = differentiable
-        self.returns: Any = returns
-        self.face: Any = face
+        self.returns: Function | None = returns
+        self.face: Function | None = face
         self._abstract = Generations()
         self._gradients = Generations()
         self._followed = Generations()
@@ -91,7 +92,7 @@ class Kernel:
         self.forward = fusible(self.function, self.name)
         return self.forward
 
-    def on_meta(self, arrays: Arrays) -> Any:
+    def on_meta(self, arrays: Arrays) -> Tree:
         """The shapes and dtypes of the results for inputs that may have only shapes and dtypes."""
         key = _signature(arrays)
         try:
@@ -112,7 +113,7 @@ class Kernel:
             found = self._used[key] = tuple(_used_inputs(self.function, arrays))
             return found
 
-    def saved(self, arrays: list[Any]) -> Arrays:
+    def saved(self, arrays: Sequence[Leaf]) -> Arrays:
         """The part of the inputs that the tape keeps for the gradient."""
         return tuple([_aval(each) for each in arrays]) if self.linear else tuple(arrays)
 
@@ -133,7 +134,7 @@ class Kernel:
         if self.linear:
             avals = tuple([each if type(each) in _AVALS else None for each in saved])
             arrays = tuple([each for each in saved if type(each) not in _AVALS])
-            key: Any = (needs, given, avals)
+            key: Key = (needs, given, avals)
         else:
             avals, arrays = (), saved
             key = (needs, given)
@@ -184,7 +185,7 @@ class Kernel:
             self._followed[other, count] = kernel
         return kernel
 
-    def forward_with_residuals(self, needs: tuple[bool, ...]) -> Callable[..., Any]:
+    def forward_with_residuals(self, needs: tuple[bool, ...]) -> Function:
         """The compiled function that also gives JAX's vjp function; see ``keep_residuals``."""
         key = ("residuals", needs)
         try:
@@ -195,14 +196,14 @@ class Kernel:
             return program
 
 
-def _signature(arrays: Arrays) -> tuple[Any, ...]:
+def _signature(arrays: Arrays) -> Key:
     return tuple(
         (tuple(each.shape), np.dtype(each.dtype)) if hasattr(each, "dtype") else type(each)
         for each in arrays
     )
 
 
-def _used_inputs(function: Callable[..., Any], arrays: Arrays) -> list[bool]:
+def _used_inputs(function: Function, arrays: Arrays) -> list[bool]:
     avals = [
         jax.ShapeDtypeStruct(each.shape, each.dtype) if hasattr(each, "dtype") else each
         for each in arrays
@@ -217,7 +218,7 @@ def _used_inputs(function: Callable[..., Any], arrays: Arrays) -> list[bool]:
 _AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 
 
-def _aval(array: Any) -> Any:
+def _aval(array: Leaf) -> Leaf:
     """The shape and dtype of an array that can take a gradient; any other value unchanged."""
     if type(array) in ARRAYS:
         return array.aval if array.dtype in INEXACT else array
@@ -228,15 +229,15 @@ def _aval(array: Any) -> Any:
     return jax.ShapeDtypeStruct(array.shape, array.dtype) if aval is None else aval
 
 
-def _is_inexact(array: Any) -> bool:
+def _is_inexact(array: jax.Array) -> bool:
     return jnp.issubdtype(array.dtype, jnp.inexact)
 
 
-def _conjugate(array: Any) -> Any:
+def _conjugate(array: jax.Array) -> jax.Array:
     return jnp.conj(array) if jnp.iscomplexobj(array) else array
 
 
-def _merge(arrays: Arrays, needs: tuple[bool, ...], parts: Arrays) -> list[Any]:
+def _merge(arrays: Arrays, needs: tuple[bool, ...], parts: Arrays) -> list[Leaf]:
     """``arrays`` with the wanted ones replaced, in order, by ``parts``."""
     remaining = iter(parts)
     return [next(remaining) if need else each for each, need in zip(arrays, needs, strict=True)]
@@ -246,16 +247,16 @@ def _wanted(arrays: Arrays, needs: tuple[bool, ...]) -> Arrays:
     return tuple(each for each, need in zip(arrays, needs, strict=True) if need)
 
 
-def _as_tuple(results: Any) -> Arrays:
+def _as_tuple(results: Tree) -> Arrays:
     return results if isinstance(results, tuple) else (results,)
 
 
 def _cotangents(
-    function: Callable[..., Any],
+    function: Function,
     needs: tuple[bool, ...],
     given: tuple[bool, ...],
     avals: Arrays,
-    *arrays_and_cotangents: Any,
+    *arrays_and_cotangents: Leaf,
 ) -> Arrays:
     split = len(arrays_and_cotangents) - sum(given)
     arrays, cotangents = arrays_and_cotangents[:split], arrays_and_cotangents[split:]
@@ -265,7 +266,7 @@ def _cotangents(
             next(kept) if each is None else jnp.zeros(each.shape, each.dtype) for each in avals
         )
 
-    def restricted(*parts: Any) -> Arrays:
+    def restricted(*parts: jax.Array) -> Arrays:
         return _wanted(_as_tuple(function(*_merge(arrays, needs, parts))), given)
 
     results, vjp = jax.vjp(restricted, *_wanted(arrays, needs))
@@ -280,29 +281,27 @@ def _cotangents(
 
 
 def _tangents(
-    function: Callable[..., Any], given: tuple[bool, ...], constants: int, *everything: Any
+    function: Function, given: tuple[bool, ...], constants: int, *everything: Leaf
 ) -> Arrays:
     end = len(everything) - constants
     inputs, tangents = everything[: len(given)], everything[len(given) : end]
 
-    def restricted(*parts: Any) -> tuple[Arrays, None]:
+    def restricted(*parts: jax.Array) -> tuple[Arrays, None]:
         results = function(*_merge(inputs, given, parts), *everything[end:])
         return tuple(each for each in _as_tuple(results) if _is_inexact(each)), None
 
     return push(restricted, _wanted(inputs, given), tangents)[1]
 
 
-def _chained(
-    first: Callable[..., Any], count: int, second: Callable[..., Any], *arrays: Any
-) -> Any:
+def _chained(first: Function, count: int, second: Function, *arrays: Leaf) -> Tree:
     (result,) = first(*arrays[:count])
     return second(*arrays[count:], result)
 
 
 def _with_residuals(
-    function: Callable[..., Any], needs: tuple[bool, ...], *arrays: Any
-) -> tuple[Any, Any]:
-    def with_results(*parts: Any) -> tuple[Arrays, Any]:
+    function: Function, needs: tuple[bool, ...], *arrays: Leaf
+) -> tuple[Tree, Function]:
+    def with_results(*parts: jax.Array) -> tuple[Arrays, Tree]:
         results = function(*_merge(arrays, needs, parts))
         return tuple(each for each in _as_tuple(results) if _is_inexact(each)), results
 
@@ -310,15 +309,15 @@ def _with_residuals(
     return results, vjp
 
 
-def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
+def pull_back(vjp: Function, cotangents: Arrays) -> Arrays:
     """Apply a JAX vjp function to PyTorch's cotangents, which are the conjugates of JAX's."""
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled: Callable[..., Any] = fusible(pull_back, "pull_back")
+pull_back_compiled: Function = fusible(pull_back, "pull_back")
 _add = fusible(operator.add, "add_cotangents")
 
 
-def add_cotangents(left: Any, right: Any) -> Any:
+def add_cotangents(left: Contents, right: Contents) -> Contents:
     """The sum of two cotangents of the same tensor."""
     return left if isinstance(left, jax.ShapeDtypeStruct) else _add(left, right)

@@ -17,7 +17,7 @@ from jax.export import is_symbolic_dim
 
 from flambeau.core.support.dtype import dtype, of_python_type
 
-Check: TypeAlias = Callable[[str, str, Any], None]
+Check: TypeAlias = Callable[[str, str, object], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +36,21 @@ class Kind:
     counts_type: bool = False
 
 
-def _refusal(operator: str, name: str, expected: str, value: Any) -> TypeError:
+def _refusal(operator: str, name: str, expected: str, value: object) -> TypeError:
     kind = type(value).__name__
     return TypeError(f"{operator}(): {name} must be {expected}, got {kind}: {value!r:.80}")
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
-def _check_int(operator: str, name: str, value: Any) -> None:
+def _check_int(operator: str, name: str, value: object) -> None:
     if not _is_int(value):
         raise _refusal(operator, name, "an int", value)
 
 
-def _check_float(operator: str, name: str, value: Any) -> None:
+def _check_float(operator: str, name: str, value: object) -> None:
     if not isinstance(value, int | float):
         raise _refusal(operator, name, "a real number", value)
 
@@ -61,19 +61,19 @@ def _check_sizes(operator: str, name: str, value: Any) -> None:
         raise _refusal(operator, name, "an int or a tuple of ints", value)
 
 
-def _check_listed(operator: str, name: str, value: Any) -> None:
+def _check_listed(operator: str, name: str, value: object) -> None:
     if not isinstance(value, tuple):
         raise _refusal(operator, name, "a tuple of ints", value)
     _check_sizes(operator, name, value)
 
 
-def _check_dtype(operator: str, name: str, value: Any) -> None:
+def _check_dtype(operator: str, name: str, value: object) -> None:
     if not isinstance(of_python_type(value), dtype):
         raise _refusal(operator, name, "a dtype", value)
 
 
 def _check_type(kind: type, expected: str) -> Check:
-    def check(operator: str, name: str, value: Any) -> None:
+    def check(operator: str, name: str, value: object) -> None:
         if not isinstance(value, kind):
             raise _refusal(operator, name, expected, value)
 
@@ -104,7 +104,7 @@ ANY = Kind(counts_type=True)
 NONE = Kind()
 STR = Kind(check=_check_type(str, "a str"))
 
-_OF_TYPES: dict[Any, Kind] = {
+_OF_TYPES: dict[object, Kind] = {
     int: Kind(check=_check_int),
     float: Kind(check=_check_float, counts_type=True),
     bool: Kind(check=_check_type(bool, "True or False")),
@@ -149,7 +149,7 @@ _BESIDES: dict[Kind, type] = {NONE: type(None), STR: str}
 
 
 def _unless(types: tuple[type, ...], check: Check) -> Check:
-    def check_given(operator: str, name: str, value: Any) -> None:
+    def check_given(operator: str, name: str, value: object) -> None:
         if not isinstance(value, types):
             check(operator, name, value)
 

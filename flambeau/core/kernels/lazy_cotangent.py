@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from flambeau.core.kernels.kernel import Arrays, Kernel
 
 #: At most this many gradients become one program.
@@ -32,7 +34,7 @@ class LazyCotangent:
         self.arrays: Arrays = arrays
         self.length: int = length
 
-    def value(self) -> Any:
+    def value(self) -> jax.Array:
         """The cotangent, computed."""
         return self.kernel.forward(*self.arrays)[0]
 

@@ -11,15 +11,18 @@ Rules: https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotio
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.kernels.casting import cast
+from flambeau.core.kernels.kinds import Operand
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support import errors
 from flambeau.core.support.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
+from flambeau.core.types import DTypeLike
 
 _ZEROS = {BOOLEAN: False, INTEGER: 0, FLOATING: 0.0, COMPLEX: 0j}
 
@@ -77,7 +80,7 @@ def _number_dtype(category: int) -> dtype:
     return default if category == FLOATING else default.to_complex()
 
 
-def result_dtype(operands: tuple[Any, ...]) -> dtype:
+def result_dtype(operands: tuple[Operand, ...]) -> dtype:
     """The dtype of an operator's result.
 
     Args:
@@ -114,13 +117,13 @@ def result_dtype(operands: tuple[Any, ...]) -> dtype:
     return result
 
 
-def check_broadcast(*operands: Any) -> None:
+def check_broadcast(*operands: Operand) -> None:
     """Raise unless the shapes of traced operands broadcast to one.
 
     Raises:
         RuntimeError: Two sizes of the same dimension differ and neither is 1.
     """
-    common: dict[int, tuple[int, Any]] = {}
+    common: dict[int, tuple[int, Operand]] = {}
     ndim = max(len(np.shape(operand)) for operand in operands)
     for operand in operands:
         shape = list(np.shape(operand))
@@ -136,33 +139,33 @@ def check_broadcast(*operands: Any) -> None:
                 )
 
 
-def _check(operands: tuple[Any, ...]) -> None:
+def _check(operands: tuple[Operand, ...]) -> None:
     if all(map(is_number, operands)):
         kinds = " and ".join(str(np.result_type(each)) for each in operands)
         raise errors.TypeError(f"at least one operand must be a Tensor, got numbers only ({kinds})")
     check_broadcast(*operands)
 
 
-def is_number(operand: Any) -> bool:
+def is_number(operand: object) -> bool:
     """Whether an operand of a traced operator is a Python number rather than a tensor."""
     return isinstance(operand, bool | int | float | complex) or _is_weak(operand)
 
 
-def as_tensor(number: Any) -> Any:
+def as_tensor(number: Operand) -> jax.Array:
     """A number as a 0-d array, of the dtype of a tensor made from that number."""
     return jnp.asarray(number, result_dtype((number,)).numpy)
 
 
-def as_number(operand: Any) -> Any:
+def as_number(operand: Operand) -> Operand:
     """A number that promotes like the operand's category: the operand itself, or 0."""
     return operand if is_number(operand) else _ZEROS[from_numpy_dtype(operand.dtype).category]
 
 
-def _is_weak(operand: Any) -> bool:
+def _is_weak(operand: object) -> bool:
     return getattr(operand, "weak_type", False)
 
 
-def promote(*operands: Any) -> tuple[Any, ...]:
+def promote(*operands: Operand) -> tuple[jax.Array, ...]:
     """Cast traced operands to their common dtype, after checking that their shapes broadcast.
 
     Raises:
@@ -174,12 +177,12 @@ def promote(*operands: Any) -> tuple[Any, ...]:
     return tuple(_converted(operand, to) for operand in operands)
 
 
-def _converted(operand: Any, to: Any) -> Any:
+def _converted(operand: Operand, to: DTypeLike) -> jax.Array:
     is_mask = getattr(operand, "dtype", None) == np.bool_
     return cast(operand, to) if is_mask else jnp.asarray(operand, to)
 
 
-def promote_to_float(*operands: Any) -> tuple[Any, ...]:
+def promote_to_float(*operands: Operand) -> tuple[jax.Array, ...]:
     """Like `promote`, with integers and bools raised to the default floating dtype."""
     _check(operands)
     common = result_dtype(operands)
@@ -194,14 +197,14 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return from_.category <= to.category
 
 
-def _as_dtype(function: str, name: str, value: Any) -> dtype:
+def _as_dtype(function: str, name: str, value: object) -> dtype:
     found = dtypes.of_python_type(value)
     if not isinstance(found, dtype):
         raise TypeError(f"{function}(): {name} must be a dtype, got {value!r:.80}")
     return found
 
 
-def result_type(*operands: Any) -> dtype:
+def result_type(*operands: Operand) -> dtype:
     """The dtype of an operator's result for these tensors and numbers."""
     return result_dtype(tuple(_described(each) for each in operands))
 
@@ -213,7 +216,7 @@ class _Described(NamedTuple):
     ndim: int
 
 
-def _described(operand: Any) -> Any:
+def _described(operand: Operand) -> Operand:
     if isinstance(operand, bool | int | float | complex | np.generic):
         return operand
     if not hasattr(operand, "dtype"):

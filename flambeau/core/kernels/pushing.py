@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Leaf, Tree
 
-Arrays = tuple[Any, ...]
+Arrays = tuple[Leaf, ...]
 
 
 def push(
-    function: Callable[..., tuple[Arrays, Any]], primals: Arrays, tangents: Arrays
-) -> tuple[Arrays, Arrays, Any]:
+    function: Callable[..., tuple[Arrays, Tree]], primals: Arrays, tangents: Arrays
+) -> tuple[Arrays, Arrays, Tree]:
     """The value of a function of arrays, and the product of its Jacobian with vectors.
 
     Args:

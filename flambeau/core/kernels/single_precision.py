@@ -7,33 +7,34 @@ gradients of arrays that are broadcast or read several times are such sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flambeau.core.kernels.promotion import is_number, result_dtype
 from flambeau.core.support import dtype as dtypes
+from flambeau.core.types import Leaf, Shape, Tree
 
 _HALVES = {dtypes.float16.numpy, dtypes.bfloat16.numpy}
 
 
-def is_half(array: Any) -> bool:
+def is_half(array: object) -> bool:
     """Whether an array is of float16 or bfloat16."""
     return getattr(array, "dtype", None) in _HALVES
 
 
-def single(array: Any) -> Any:
+def single(array: Leaf) -> Leaf:
     """An array of half precision in single precision; any other value unchanged."""
     return array.astype(jnp.float32) if is_half(array) else array
 
 
-def spread(array: Any, shape: tuple[int, ...]) -> Any:
+def spread(array: jax.Array, shape: Shape) -> jax.Array:
     """``array`` broadcast to a shape, its gradient summed in single precision."""
     return jnp.broadcast_to(single(array), shape).astype(array.dtype)
 
 
-def half_of(operands: Sequence[Any], promoting: bool) -> Any:
+def half_of(operands: Sequence[Tree], promoting: bool) -> np.dtype | None:
     """The 16-bit dtype of an operator's result for these operands, or ``None``.
 
     Args:
@@ -48,16 +49,16 @@ def half_of(operands: Sequence[Any], promoting: bool) -> Any:
     return result if result in _HALVES else None
 
 
-def widened(operands: Sequence[Any]) -> list[Any]:
+def widened(operands: Sequence[Tree]) -> list[Tree]:
     """`single` of each array among ``operands``, and in the tuples among them."""
     return jax.tree.map(single, [*operands])
 
 
-def narrowed(results: Any, to: Any) -> Any:
+def narrowed(results: Tree, to: np.dtype) -> Tree:
     """``results`` with arrays of single precision rounded to the dtype ``to``."""
     return jax.tree.map(lambda e: e.astype(to) if e.dtype == jnp.float32 else e, results)
 
 
-def _tensors(operands: Sequence[Any]) -> list[Any]:
+def _tensors(operands: Sequence[Tree]) -> list[jax.Array]:
     found = jax.tree.leaves([*operands])
     return [each for each in found if hasattr(each, "dtype") and not is_number(each)]

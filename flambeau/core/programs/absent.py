@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 from jax.core import ShapedArray
@@ -12,7 +10,9 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from flambeau.core.support.jax_private import ArrayImpl
 
 
-def without_elements(value: jax.ShapeDtypeStruct | jax.Array, committed: bool | None = None) -> Any:
+def without_elements(
+    value: jax.ShapeDtypeStruct | jax.Array, committed: bool | None = None
+) -> jax.Array:
     """An array of the shape, dtype and sharding of ``value`` that has been deleted.
 
     A trace takes it for any other array; whatever asks for its elements fails.
@@ -39,6 +39,6 @@ def without_elements(value: jax.ShapeDtypeStruct | jax.Array, committed: bool | 
 _ELEMENT = np.zeros(1, np.float32)
 
 
-def is_without_elements(array: Any) -> bool:
+def is_without_elements(array: object) -> bool:
     """Whether ``array`` is an array whose elements are gone."""
     return type(array) is ArrayImpl and array.is_deleted()

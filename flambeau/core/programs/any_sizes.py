@@ -15,7 +15,7 @@ import gc
 import pickle
 import types
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -26,6 +26,7 @@ from flambeau.core import interpreter
 from flambeau.core.programs.store import Store
 from flambeau.core.support.generations import Generations
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.types import Function, Key, Leaf, PyTreeDef, Shape
 
 #: Plans and templates with larger constants (in bytes) are not kept on disk.
 MOST_KEPT = 2**18
@@ -46,11 +47,11 @@ class Form(NamedTuple):
         sizes: All integers.
     """
 
-    key: Any
+    key: Hashable
     sizes: tuple[int, ...]
 
 
-def form_of(function: Any) -> Form | None:
+def form_of(function: Function) -> Form | None:
     """The form of a function; ``None`` if it cannot be told."""
     sizes: list[int] = []
     try:
@@ -95,7 +96,7 @@ _AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 _BY_TEXT = {bool, float, complex}
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: object) -> bool:
     """Whether a value is a frozen dataclass of flambeau's, such as a step of a view."""
     kind = type(value)
     parameters = getattr(kind, "__dataclass_params__", None)
@@ -106,7 +107,7 @@ def _is_record(value: Any) -> bool:
     )
 
 
-def _fields(value: Any) -> list[Any]:
+def _fields(value: Any) -> list[object]:
     return [getattr(value, each.name) for each in dataclasses.fields(value)]
 
 
@@ -130,7 +131,7 @@ def _with_sizes(value: Any, sizes: Iterator[Any]) -> Any:
     return value
 
 
-def _is_weak(array: Any) -> bool:
+def _is_weak(array: object) -> bool:
     return bool(getattr(array, "weak_type", False))
 
 
@@ -147,9 +148,9 @@ class _Pattern(NamedTuple):
     places: tuple[int, ...]
     equal: tuple[tuple[int, int], ...]
 
-    def marked(self, sizes: tuple[int, ...]) -> list[Any]:
+    def marked(self, sizes: Shape) -> list[int | str]:
         """``sizes``, with names in the place of open ones."""
-        found: list[Any] = [*sizes]
+        found: list[int | str] = [*sizes]
         for i in self.places:
             found[i] = f"size {i}"
         for i, j in self.equal:
@@ -182,7 +183,7 @@ class _Open(NamedTuple):
     pattern: _Pattern
     values: list[int]
     template: interpreter.Template
-    tree: Any
+    tree: PyTreeDef
 
     def plan(self, sizes: tuple[int, ...]) -> interpreter.Plan | None:
         """The plan for all sizes; ``None`` if this is for others."""
@@ -194,8 +195,10 @@ class _Open(NamedTuple):
         return self.template.plan([sizes[i] for i in pattern.places])
 
 
+#: Sizes of which some may be open: numbers, `interpreter.Size`s, or names in their place.
+Sizes: TypeAlias = list[Any]
 #: A plan, and the structure of its results.
-Filled: TypeAlias = tuple[interpreter.Plan, Any]
+Filled: TypeAlias = tuple[interpreter.Plan, PyTreeDef]
 
 
 class Source(NamedTuple):
@@ -207,8 +210,8 @@ class Source(NamedTuple):
             of its template, or ``None`` where nothing is kept.
     """
 
-    trace: Callable[[list[Any]], Any]
-    place: Callable[[list[Any]], tuple[Store, str] | None]
+    trace: Callable[[Sizes], jax.stages.Traced]
+    place: Callable[[Sizes], tuple[Store, str] | None]
 
 
 class Family:
@@ -299,11 +302,11 @@ class Family:
 
 
 def _opened(
-    pattern: _Pattern, sizes: tuple[int, ...], trace: Callable[[list[Any]], Any]
+    pattern: _Pattern, sizes: tuple[int, ...], trace: Callable[[Sizes], jax.stages.Traced]
 ) -> _Open | None:
     """The template for a pattern, by the example of ``sizes``; see `Family.open`."""
     record = interpreter.Record([sizes[i] for i in pattern.places])
-    left_open: list[Any] = [*sizes]
+    left_open: Sizes = [*sizes]
     for i, size in zip(pattern.places, interpreter.sizes_of(record), strict=True):
         left_open[i] = size
     for i, j in pattern.equal:
@@ -360,10 +363,10 @@ class Member(NamedTuple):
 
     family: Family
     sizes: tuple[int, ...]
-    kinds: list[Any]
+    kinds: list[Hashable]
 
 
-def member_of(form: Form, key: tuple[Any, ...]) -> Member:
+def member_of(form: Form, key: Key) -> Member:
     """The member for a function and a key of `first_gear`."""
     sizes = [*form.sizes]
     kinds = [*map(functools.partial(_without_sizes, sizes), key[3:])]
@@ -375,7 +378,7 @@ def member_of(form: Form, key: tuple[Any, ...]) -> Member:
     return Member(family, tuple(sizes), kinds)
 
 
-def _without_sizes(sizes: list[int], fact: Any) -> Any:
+def _without_sizes(sizes: list[int], fact: object) -> Any:
     """A fact of `first_gear` about an argument, whose sizes are added to ``sizes``."""
     if type(fact) is not tuple:
         return fact
@@ -388,9 +391,7 @@ def _without_sizes(sizes: list[int], fact: Any) -> Any:
     return aval.dtype, aval.weak_type, committed, len(shape)
 
 
-def with_sizes(
-    function: Any, leaves: list[Any], sizes: list[Any]
-) -> tuple[Callable[..., Any], list[Any]]:
+def with_sizes(function: Function, leaves: list[Leaf], sizes: Sizes) -> tuple[Function, list[Leaf]]:
     """The function and the arguments with other sizes, in the order of `Member`."""
     left = iter(sizes)
     function = _with_sizes(function, left)

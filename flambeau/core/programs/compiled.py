@@ -37,7 +37,7 @@ from flambeau.core.programs.description import IndescribableError, describe
 from flambeau.core.programs.executables import Loaded, known, serialized
 from flambeau.core.programs.finishing import shielded
 from flambeau.core.programs.first_gear import FirstGear
-from flambeau.core.programs.signatures import facts_of, is_plain, place_of, text_of
+from flambeau.core.programs.signatures import Place, facts_of, is_plain, place_of, text_of
 from flambeau.core.programs.sources import digest_of
 from flambeau.core.programs.store import Store, note_for, store
 from flambeau.core.support import dtype as dtypes
@@ -45,6 +45,7 @@ from flambeau.core.support.generations import put_aside
 from flambeau.core.support.jax_private import ArrayImpl, xla_options
 from flambeau.core.support.modes import modes
 from flambeau.core.support.statistics import statistics
+from flambeau.core.types import Args, Function, Key, Leaf, PyTreeDef, Tree
 
 # While as many programs are made as there is room for, what was traced for them is forgotten, and
 # memory given back, this often.
@@ -53,14 +54,14 @@ _found = itertools.count(1)
 
 
 def compiled(
-    function: Callable[..., Any],
+    function: Function,
     name: str | None = None,
     *,
     donate: tuple[int, ...] = (),
-    options: dict[str, Any] | None = None,
-    like: Callable[..., Any] | None = None,
+    options: dict[str, str | bool] | None = None,
+    like: Function | None = None,
     at_once: bool = False,
-) -> Callable[..., Any]:
+) -> Function:
     """``function`` as programs of XLA, compiled when they are first called for.
 
     Args:
@@ -90,12 +91,12 @@ def compiled(
     return found
 
 
-def jitted(function: Callable[..., Any]) -> Any:
+def jitted(function: Any) -> jax.stages.Wrapped:
     """The function of `compiled` under `jax.jit`, which tells its program's text and memory."""
-    return function._cache_miss.traced() if jit_core.IS_KNOWN else function  # type: ignore[attr-defined]
+    return function._cache_miss.traced() if jit_core.IS_KNOWN else function
 
 
-def lowered(function: Any, arguments: list[Any]) -> jax.stages.Lowered:
+def lowered(function: Any, arguments: list[Leaf]) -> jax.stages.Lowered:
     """The function of `compiled`, lowered for arguments, which may be arrays without elements."""
     arguments = meshes.together(arguments) or arguments
     with jit_core.tracing(), meshes.surroundings():
@@ -104,7 +105,7 @@ def lowered(function: Any, arguments: list[Any]) -> jax.stages.Lowered:
         return function.trace(*map(_form, arguments)).lower()
 
 
-def _form(argument: Any) -> Any:
+def _form(argument: Leaf) -> Leaf:
     if type(argument) is not ArrayImpl:
         return argument
     aval = argument.aval
@@ -112,7 +113,7 @@ def _form(argument: Any) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
 
-def prepare(function: Any, arguments: tuple[Any, ...]) -> None:
+def prepare(function: Any, arguments: Args) -> None:
     """Make the program of `compiled` for these arguments, for a later call.
 
     Args:
@@ -123,7 +124,7 @@ def prepare(function: Any, arguments: tuple[Any, ...]) -> None:
         function._cache_miss.prepare(arguments)
 
 
-def unwatched(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+def unwatched(function: Function) -> contextlib.AbstractContextManager[None]:
     """A block that calls the function of which `compiled` made ``function``, as a part of a trace.
 
     The trace does not watch which functions run in it, if none of them can be the user's.
@@ -148,7 +149,7 @@ def alive() -> int:
 _Call = tuple[Any, tuple[int, ...]]
 
 # Programs that are called through Python, by function and arguments, the least recently used first.
-_watched: OrderedDict[Any, _Call] = OrderedDict()
+_watched: OrderedDict[Key, _Call] = OrderedDict()
 
 
 def _forget_programs() -> None:
@@ -173,11 +174,11 @@ class _Misses:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         name: str,
         donate: tuple[int, ...],
-        options: dict[str, Any] | None,
-        like: Callable[..., Any] | None,
+        options: dict[str, str | bool] | None,
+        like: Function | None,
     ) -> None:
         self.function = function
         self.name = name
@@ -189,9 +190,9 @@ class _Misses:
         #: The function that calls this, while it lives.
         self.face: Callable[[], Any] = lambda: None
         # Programs that no call has asked for yet.
-        self._prepared: dict[Any, _Call] = {}
+        self._prepared: dict[Key, _Call] = {}
         self._description: str | None = None
-        self._traced: Any = None
+        self._traced: jax.stages.Wrapped | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, and the program for the fast way if there is one."""
@@ -204,7 +205,7 @@ class _Misses:
         except exhaustion.FAILURES as error:
             raise exhaustion.named(error) from error.__cause__
 
-    def _run(self, arguments: tuple[Any, ...]) -> Any:
+    def _run(self, arguments: Args) -> Any:
         """`__call__`, outside of JAX's transformations."""
         leaves, tree = jax.tree.flatten(arguments)
         traced = found = None
@@ -240,7 +241,7 @@ class _Misses:
             shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
         )
 
-    def prepare(self, arguments: tuple[Any, ...]) -> None:
+    def prepare(self, arguments: Args) -> None:
         """Make the program for arguments before the first call."""
         leaves, tree = jax.tree.flatten(arguments)
         found = self._call(leaves, tree, arguments)
@@ -249,9 +250,9 @@ class _Misses:
 
     def _run_watched(
         self,
-        leaves: list[Any],
-        tree: Any,
-        given: list[Any] | None = None,
+        leaves: list[Leaf],
+        tree: PyTreeDef,
+        given: list[Leaf] | None = None,
         found: _Call | None = None,
     ) -> Any:
         """The results for arguments that C++ finds no program for, whatever it has kept.
@@ -278,7 +279,7 @@ class _Misses:
             call, need = found
             waits = headroom.may_lack(need)
 
-            def run(*given: Any) -> Any:
+            def run(*given: Tree) -> Tree:
                 if spanning_one is not None:
                     processes = spanning.processes_of(spanning_one.sharding)
                     results = spanning.run(call, given, self.name, processes)
@@ -292,7 +293,7 @@ class _Misses:
 
             return shielded(run, arguments) if self.donate else run(*arguments)
 
-    def _compiled_by_all(self, arguments: tuple[Any, ...], given: list[Any]) -> Any:
+    def _compiled_by_all(self, arguments: Args, given: list[Leaf]) -> Any:
         """The program for arguments on devices of several processes, which all compile the same."""
         with statistics.working(self.name):
             began = time.perf_counter()
@@ -305,7 +306,11 @@ class _Misses:
             return jit_core.call_of(found) or found
 
     def _call(
-        self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...], traced: Any = None
+        self,
+        leaves: list[Leaf],
+        tree: PyTreeDef,
+        arguments: Args,
+        traced: jax.stages.Traced | None = None,
     ) -> _Call | None:
         """The call of the program for arguments; ``None`` where JAX must look itself."""
         place = place_of(leaves)
@@ -326,19 +331,19 @@ class _Misses:
             return contextlib.nullcontext()
         return trace.unwatched()
 
-    def traced(self) -> Any:
+    def traced(self) -> jax.stages.Wrapped:
         """The function under `jax.jit`."""
         if self._traced is None:
             self._traced = self._jitted()
         return self._traced
 
-    def _jitted(self, arguments: tuple[Any, ...] = ()) -> Any:
+    def _jitted(self, arguments: Args = ()) -> jax.stages.Wrapped:
         # A function of its own each time: JAX keeps what belongs to a function while it lives.
         function = self.function
         if self.like is not None and any(map(meshes.mesh_of, jax.tree.leaves(arguments))):
             wanted = self.like(*arguments)
 
-            def function(*given: Any) -> Any:
+            def function(*given: Tree) -> Tree:
                 return meshes.constrained(self.function(*given), wanted)
 
         return jax.jit(
@@ -348,7 +353,12 @@ class _Misses:
         )
 
     def _find(
-        self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...], traced: Any
+        self,
+        place: Place,
+        leaves: list[Leaf],
+        tree: PyTreeDef,
+        arguments: Args,
+        traced: Any,
     ) -> Loaded:
         """The program for these arguments, traced or not: from the disk, or compiled."""
         _forget_now_and_then()
@@ -382,7 +392,7 @@ class _Misses:
             kept.put(key, program)
         return found
 
-    def trace(self, arguments: tuple[Any, ...], left_open: Callable[..., Any] | None = None) -> Any:
+    def trace(self, arguments: Args, left_open: Function | None = None) -> jax.stages.Traced:
         """The function, traced for these arguments.
 
         Args:
@@ -399,7 +409,7 @@ class _Misses:
                 return jax.jit(named(left_open, self.name)).trace(*arguments)
             return self._jitted(arguments).trace(*arguments)
 
-    def _inlined(self) -> contextlib.AbstractContextManager[Any]:
+    def _inlined(self) -> contextlib.AbstractContextManager[object]:
         """A context that traces functions that are jitted inside another as a part of it.
 
         Tracing is faster so. JAX unrolls its own loops there, so kernels use `ops.common.loops`,
@@ -408,14 +418,16 @@ class _Misses:
         is_evaluated = self.first_gear is not None and self._described()
         return jax.disable_jit() if is_evaluated else contextlib.nullcontext()
 
-    def place_of_plan(self, leaves: list[Any], tree: Any) -> tuple[Store, str] | None:
+    def place_of_plan(self, leaves: list[Leaf], tree: PyTreeDef) -> tuple[Store, str] | None:
         """Where `FirstGear` keeps its knowledge of these arguments; ``None`` if nowhere."""
         kept = store()
         if kept is None or not is_plain(tree) or not (description := self._described()):
             return None
         return kept, _key(description, f"plan {text_of(leaves, tree, place_of(leaves))}")
 
-    def place_of_template(self, function: Any, tree: Any, text: str) -> tuple[Store, str] | None:
+    def place_of_template(
+        self, function: Function, tree: PyTreeDef, text: str
+    ) -> tuple[Store, str] | None:
         """Where a template of `any_sizes` is kept.
 
         Args:
@@ -443,10 +455,10 @@ class _Misses:
         return self._description
 
 
-def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def named(function: Function, name: str) -> Function:
     """``function`` under ``name``, which profiles and compiler dumps show."""
 
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Tree) -> Tree:
         return function(*arguments)
 
     call.__name__ = call.__qualname__ = name

@@ -10,7 +10,7 @@ kernels, which XLA compiles once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from jax.core import eval_jaxpr
 
 from flambeau.core.devices.compiler import cpu_forms, options_with_barriers
 from flambeau.core.support.jax_core import bind, called_by, jax_core
+from flambeau.core.types import AnyArray, Jaxpr, JaxprEqn, Leaf
 
 __all__: list[str] = []
 
@@ -43,7 +44,7 @@ _CALLS = frozenset({"closed_call", "custom_jvp_call", "custom_vjp_call", "jit", 
 _Chain = frozenset[int] | None
 
 
-def evaluated(jaxpr: Any, constants: Sequence[Any], *arguments: Any) -> list[Any]:
+def evaluated(jaxpr: Jaxpr, constants: Sequence[AnyArray], *arguments: Leaf) -> list[jax.Array]:
     """The results of a jaxpr for its constants and arguments, as `jax.core.eval_jaxpr` gives them.
 
     In a program for CPUs the values at the ends of long chains are computed once.
@@ -64,7 +65,7 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], *arguments: Any) -> list[Any
     return [*map(value, jaxpr.outvars)]
 
 
-def compiled_with_barriers(lowered: Any, jaxpr: Any) -> Any:
+def compiled_with_barriers(lowered: jax.stages.Lowered, jaxpr: Jaxpr) -> jax.stages.Compiled:
     """Compile a program so that XLA keeps its barriers until it has fused operations.
 
     XLA cannot compile barriers in small loops for CPUs. It removes the barriers of such a program.
@@ -79,7 +80,7 @@ def compiled_with_barriers(lowered: Any, jaxpr: Any) -> Any:
     return lowered.compile()
 
 
-def _barriers(jaxpr: Any, is_loop: bool) -> set[bool]:
+def _barriers(jaxpr: Jaxpr, is_loop: bool) -> set[bool]:
     """Whether barriers are in loops or branches, outside, or both."""
     found: set[bool] = set()
     for equation in jaxpr.eqns:
@@ -90,14 +91,14 @@ def _barriers(jaxpr: Any, is_loop: bool) -> set[bool]:
     return found
 
 
-def _ends(jaxpr: Any) -> set[Any]:
+def _ends(jaxpr: Jaxpr) -> set[Hashable]:
     """The variables at the ends of long chains that are used more than once."""
     found = _Chains()
     found.run(jaxpr, {}, _uses(jaxpr))
     return found.ends
 
 
-def _uses(jaxpr: Any, is_called: bool = False) -> Counter[int]:
+def _uses(jaxpr: Jaxpr, is_called: bool = False) -> Counter[int]:
     """How many operations use each variable, by identity; each part of a `split` is one.
 
     Values in a called jaxpr are not cut. There, an elementwise operation counts as often as its
@@ -124,11 +125,11 @@ class _Chains:
     """The chains of the values of a jaxpr."""
 
     def __init__(self) -> None:
-        self.ends: set[Any] = set()
+        self.ends: set[Hashable] = set()
         self._count = 0
 
     def run(
-        self, jaxpr: Any, known: dict[Any, _Chain], uses: Counter[int] | None = None
+        self, jaxpr: Jaxpr, known: dict[Hashable, _Chain], uses: Counter[int] | None = None
     ) -> list[_Chain]:
         """The chains of the results.
 
@@ -152,7 +153,7 @@ class _Chains:
                     known[variable] = each
         return [*map(chain, jaxpr.outvars)]
 
-    def _results(self, equation: Any, chains: list[_Chain]) -> list[_Chain]:
+    def _results(self, equation: JaxprEqn, chains: list[_Chain]) -> list[_Chain]:
         name = equation.primitive.name
         if name in _CALLS:
             called = next(called_by(equation))

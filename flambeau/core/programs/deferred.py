@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import Sharding
 
 from flambeau.core.support import jax_private
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.types import Args, Cell, Function, JaxDevice, Leaf, Segment, View
 
 
 class Deferred(jax.Array):
@@ -31,8 +33,8 @@ class Deferred(jax.Array):
     aval: Any
     facts: Any
     index: int
-    segment: Any
-    value: Any
+    segment: Segment | None
+    value: jax.Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,7 +42,7 @@ class Deferred(jax.Array):
         return self.aval.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """The NumPy dtype."""
         return self.aval.dtype
 
@@ -60,7 +62,7 @@ class Deferred(jax.Array):
         return self.aval.weak_type
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding:
         """The placement."""
         return self.facts.sharding
 
@@ -71,7 +73,7 @@ class Deferred(jax.Array):
 
     _committed = committed
 
-    def devices(self) -> set[Any]:
+    def devices(self) -> set[JaxDevice]:
         """The devices of JAX on which the array is."""
         return {*self.facts.sharding.device_set}
 
@@ -80,7 +82,7 @@ class Deferred(jax.Array):
             raise TypeError("len() of unsized object")
         return self.aval.shape[0]
 
-    def computed(self) -> Any:
+    def computed(self) -> jax.Array:
         """The array itself."""
         segment = self.segment
         if segment is not None:
@@ -95,7 +97,7 @@ class Deferred(jax.Array):
     def __hash__(self) -> int:
         return hash(self.computed())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | Args:
         return self.computed().__reduce__()
 
 
@@ -103,12 +105,12 @@ class Deferred(jax.Array):
 ARRAYS: frozenset[type] = frozenset({ArrayImpl, Deferred})
 
 
-def computed(array: Any) -> Any:
+def computed(array: Leaf) -> Leaf:
     """``array``, computed if it waits; anything else as it is."""
     return array.computed() if type(array) is Deferred else array
 
 
-def keep(holder: Any, array: Any) -> None:
+def keep(holder: Cell | View, array: Deferred) -> None:
     """Note that ``holder.array`` is ``array``, in whose place the computed array will be."""
     segment = array.segment
     if segment is None:
@@ -140,8 +142,8 @@ def _delegate() -> None:
             setattr(Deferred, name, _member(name))
 
 
-def _operator(name: str) -> Callable[..., Any]:
-    def call(self: Deferred, *args: Any, **kwargs: Any) -> Any:
+def _operator(name: str) -> Function:
+    def call(self: Deferred, *args: object, **kwargs: object) -> Any:
         return getattr(self.computed(), name)(*map(computed, args), **kwargs)
 
     call.__name__ = call.__qualname__ = name

@@ -12,6 +12,7 @@ import enum
 import functools
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -33,7 +34,7 @@ class IndescribableError(Exception):
     """A function depends on something that another process could not recognize."""
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A text that is equal for two values if and only if they compute the same.
 
     Args:
@@ -108,14 +109,14 @@ def _named(kind: str, text: str, parts: list[str]) -> None:
     parts.append(f"{kind} {len(text)}:{text};")
 
 
-def _sequence(kind: str, members: Any, parts: list[str]) -> None:
+def _sequence(kind: str, members: Iterable[object], parts: list[str]) -> None:
     parts.append(f"{kind}(")
     for each in members:
         _describe(each, parts)
     parts.append(")")
 
 
-def _array(array: np.ndarray[Any, Any], parts: list[str]) -> None:
+def _array(array: np.ndarray, parts: list[str]) -> None:
     if array.nbytes > _LARGEST or array.dtype.hasobject:
         raise IndescribableError(f"an array of {array.dtype}{list(array.shape)}")
     _sequence("array", (array.shape, array.dtype, array.tobytes()), parts)
@@ -157,11 +158,11 @@ def _is_known(module: str | None) -> bool:
     return module is not None and module.partition(".")[0] in _KNOWN
 
 
-def _qualname(value: Any) -> str | None:
+def _qualname(value: object) -> str | None:
     return getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
 
 
-def _is_importable(value: Any) -> bool:
+def _is_importable(value: object) -> bool:
     """Whether ``value`` is the member of a known module with its name."""
     module, name = module_of(value), _qualname(value)
     if not isinstance(name, str) or not isinstance(module, str) or not _is_known(module):

@@ -8,8 +8,8 @@ go on; only a compilation that runs is waited for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
+
+from flambeau.core.types import Function
 
 
 class EndedError(Exception):
@@ -23,7 +23,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def thread_for(function: Callable[..., Any], name: str, *arguments: Any) -> threading.Thread:
+def thread_for(function: Function, name: str, *arguments: object) -> threading.Thread:
     """A running thread that calls ``function``, in which `check` may raise."""
 
     def run() -> None:

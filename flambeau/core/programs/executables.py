@@ -11,8 +11,10 @@ import numpy as np
 from jaxlib import lapack
 
 from flambeau.core.programs.read_ahead import ReadAhead, read_ahead
+from flambeau.core.programs.signatures import Place
 from flambeau.core.programs.store import Store
 from flambeau.core.support.statistics import statistics
+from flambeau.core.types import JaxDevice
 
 
 class Loaded(NamedTuple):
@@ -27,7 +29,7 @@ class Loaded(NamedTuple):
     need: tuple[int, ...]
 
 
-def known(kept: Store, key: str, place: Any) -> Loaded | None:
+def known(kept: Store, key: str, place: Place) -> Loaded | None:
     """The program stored under ``key``: loaded ahead, or loaded now."""
     ahead = ahead_of(kept)
     if ahead is not None and place is _first_device():
@@ -51,18 +53,18 @@ def ahead_of(kept: Store) -> ReadAhead | None:
 
 
 @functools.cache
-def _first_device() -> Any:
+def _first_device() -> JaxDevice:
     return jax.local_devices()[0]
 
 
-def _load(kept: Store, key: str, place: Any) -> Loaded | None:
+def _load(kept: Store, key: str, place: Place) -> Loaded | None:
     """The program stored under ``key``, for the device that it was compiled for."""
     program = kept.get(key)
     if program is None:
         return None
     from jax.experimental.serialize_executable import deserialize_and_load
 
-    devices = [*place] if isinstance(place, tuple) else [place]
+    devices: list[Any] = [*place] if isinstance(place, tuple) else [place]
     try:
         if b"lapack_" in program:
             # JAX registers LAPACK when it traces a call; a loaded program would crash without it.

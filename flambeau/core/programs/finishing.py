@@ -24,9 +24,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import starmap
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
+
+import jax
 
 from flambeau.core.devices import headroom
+from flambeau.core.types import Cell, Function, Leaf, Tree
+
+_Result = TypeVar("_Result")
 
 #: Held while values are replaced by others computed from them: by optimizer steps, compiled
 #: functions that write, and gradient accumulation. A thread that holds it reads consistent values.
@@ -58,11 +63,11 @@ class _Flight:
     started: Sequence[int] = ()
     ended: Any = None
 
-    def __init__(self, cells: Sequence[Any]) -> None:
+    def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = cells
         self.is_inner = _is_held()
-        self.taken: list[Any] = []
-        self.results: list[Any] = []
+        self.taken: list[jax.Array] = []
+        self.results: list[Tree] = []
 
 
 # The running call; guarded by `lock`.
@@ -73,10 +78,10 @@ _is_held: Callable[[], bool] = lock._is_owned
 
 
 def run(
-    program: Callable[..., Any],
-    cells: Sequence[Any],
-    arrange: Callable[[list[Any]], Sequence[Any]],
-    write: Callable[[Any], Any],
+    program: Function,
+    cells: Sequence[Cell],
+    arrange: Callable[[list[jax.Array]], Sequence[Leaf]],
+    write: Callable[[Tree], Tree],
 ) -> Any:
     """Call a program that may overwrite the arrays of ``cells``; write its results, or neither.
 
@@ -112,9 +117,9 @@ def run(
 
 
 def run_beside(
-    program: Callable[..., Any],
-    read: Callable[[], Sequence[Any]],
-    write: Callable[[Any], Any] | None,
+    program: Function,
+    read: Callable[[], Sequence[Leaf]],
+    write: Callable[[Tree], Tree] | None,
 ) -> Any:
     """Call a program that overwrites nothing; other threads may read and run steps concurrently.
 
@@ -138,7 +143,7 @@ def run_beside(
         raise
 
 
-def finish(write: Callable[[Any], Any]) -> None:
+def finish(write: Callable[[Tree], Tree]) -> None:
     """Call ``write(None)``; if an exception interrupts it, repeat it and then raise that exception.
 
     Args:
@@ -153,7 +158,7 @@ def finish(write: Callable[[Any], Any]) -> None:
         raise
 
 
-def again(action: Callable[[], Any]) -> None:
+def again(action: Callable[[], object]) -> None:
     """Call a repeatable action; if an exception interrupts it, call it again.
 
     The interrupt is dropped: the caller is cleaning up and has an exception of its own to raise.
@@ -168,7 +173,7 @@ def again(action: Callable[[], Any]) -> None:
             return
 
 
-def alone(change: Callable[..., Any], *arguments: Any) -> Any:
+def alone(change: Callable[..., _Result], *arguments: object) -> _Result:
     """``change(*arguments)``, called while this thread holds `lock`.
 
     Unlike a ``with`` block it releases the lock even if a trace function of Python's raises.
@@ -187,7 +192,7 @@ def alone(change: Callable[..., Any], *arguments: Any) -> Any:
         raise
 
 
-def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def shielded(call: Callable[..., tuple[Tree, ...]], arguments: Sequence[Leaf]) -> tuple[Tree, ...]:
     """Call a program through JAX's Python code, as a first call does.
 
     It runs on another thread, since Python interrupts only the main one. If this thread is
@@ -200,7 +205,7 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     flight = _flight
     if flight is None or not _is_held():
         return call(*arguments)
-    found: list[Any] = []
+    found: list[tuple[Tree, ...]] = []
     errors: list[BaseException] = []
     started: list[int] = []
     ended = flight.ended = _thread.allocate_lock()
@@ -227,10 +232,10 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     return found[0]
 
 
-def apart(compute: Callable[..., Any], *arguments: Any) -> Any:
+def apart(compute: Callable[..., _Result], *arguments: object) -> _Result:
     """`alone` for a computation that is not part of the enclosing `run`."""
 
-    def hidden() -> Any:
+    def hidden() -> _Result:
         global _flight
         flight = _flight
         try:
@@ -282,7 +287,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-def _empty(cells: Sequence[Any]) -> None:
+def _empty(cells: Sequence[Cell]) -> None:
     try:
         for cell in cells:
             del cell.array
@@ -293,7 +298,7 @@ def _empty(cells: Sequence[Any]) -> None:
                 del cell.array
 
 
-def is_full(cell: Any) -> bool:
+def is_full(cell: Cell) -> bool:
     """Whether a Cell holds an array, without waiting for one."""
     try:
         type(cell).array.__get__(cell)
@@ -302,7 +307,7 @@ def is_full(cell: Any) -> bool:
     return True
 
 
-def _finish(flight: _Flight, write: Callable[[Any], Any] | None, error: BaseException) -> None:
+def _finish(flight: _Flight, write: Callable[[Tree], Tree] | None, error: BaseException) -> None:
     """After an exception: write the program's results, or restore its inputs."""
 
     def settle() -> None:

@@ -13,20 +13,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import Sharding, SingleDeviceSharding
 
 from flambeau.core import interpreter
 from flambeau.core.devices.compiler import one_cpu, portable_forms
 from flambeau.core.devices.native import native_version
+from flambeau.core.interpreter.equation import Array
 from flambeau.core.programs import jit_core
 from flambeau.core.programs.any_sizes import (
     MOST_KEPT,
     Member,
+    Sizes,
     Source,
     form_of,
     member_of,
@@ -39,6 +41,7 @@ from flambeau.core.support import jax_private
 from flambeau.core.support.generations import Generations
 from flambeau.core.support.jax_private import ArrayImpl, batched_device_put
 from flambeau.core.support.statistics import statistics
+from flambeau.core.types import Args, Function, JaxDevice, Key, Leaf, PyTreeDef, Tree
 
 # A signature of which fewer calls take the time of compiling is compiled at once: the layers of one
 # model use it as often, and equal calls in a row give equal bits.
@@ -66,7 +69,7 @@ class Signature:
 
     __slots__ = ("moment", "plan", "tree", "used")
 
-    def __init__(self, plan: interpreter.Plan | None, tree: Any) -> None:
+    def __init__(self, plan: interpreter.Plan | None, tree: PyTreeDef) -> None:
         self.used: int = 0
         self.moment: int = settings.moment
         is_evaluated = plan is not None and (
@@ -74,9 +77,9 @@ class Signature:
             _LEAST * (_CALL + plan.work) <= _PROGRAM or _calls_like_compiling(plan) >= _LEAST
         )
         self.plan: interpreter.Plan | None = plan if is_evaluated else None
-        self.tree: Any = tree if is_evaluated else None
+        self.tree: PyTreeDef = tree if is_evaluated else None
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Signature], Args]:
         return Signature, (self.plan, self.tree)
 
     def is_evaluated(self) -> bool:
@@ -96,7 +99,7 @@ def _calls_like_compiling(plan: interpreter.Plan) -> float:
     return (_PROGRAM + plan.compiling(bool(native_version()))) / (_CALL + plan.work)
 
 
-def _plan_of(traced: Any) -> interpreter.Plan | None:
+def _plan_of(traced: jax.stages.Traced) -> interpreter.Plan | None:
     try:
         return interpreter.plan_of(traced.jaxpr)
     except Exception:  # noqa: BLE001 - an unknown function, or another version of a primitive.
@@ -132,10 +135,10 @@ class FirstGear:
     def __init__(
         self,
         name: str,
-        function: Callable[..., Any],
-        trace: Callable[..., Any],
-        place: Callable[[list[Any], Any], tuple[Store, str] | None],
-        place_of_template: Callable[[Any, Any, str], tuple[Store, str] | None],
+        function: Function,
+        trace: Callable[..., jax.stages.Traced],
+        place: Callable[[list[Leaf], PyTreeDef], tuple[Store, str] | None],
+        place_of_template: Callable[[Function, PyTreeDef, str], tuple[Store, str] | None],
         count: Callable[[], None],
     ) -> None:
         self._count = count
@@ -148,7 +151,7 @@ class FirstGear:
         self._form: Any = ...
         self._signatures: Generations | None = None
 
-    def key(self, leaves: list[Any], tree: Any) -> Any:
+    def key(self, leaves: list[Leaf], tree: PyTreeDef) -> Key | None:
         """The signature of a call; ``None`` if it is XLA's."""
         if not (settings.evaluated() or self._signatures) or not is_possible():
             return None
@@ -157,7 +160,9 @@ class FirstGear:
             return None
         return tree, jax_private.trace_context(), dtypes._default, *facts
 
-    def results(self, key: Any, leaves: list[Any], arguments: tuple[Any, ...]) -> Any:
+    def results(
+        self, key: Key, leaves: list[Leaf], arguments: Args
+    ) -> tuple[Tree, jax.stages.Traced | None]:
         """The results in a tuple, or ``None`` for XLA to compute them; and the trace, if any."""
         if self._signatures is None:
             self._signatures = Generations()
@@ -185,8 +190,8 @@ class FirstGear:
         return (found.tree.unflatten(results),), traced
 
     def _found(
-        self, key: Any, leaves: list[Any], arguments: tuple[Any, ...]
-    ) -> tuple[Signature, Any]:
+        self, key: Key, leaves: list[Leaf], arguments: Args
+    ) -> tuple[Signature, jax.stages.Traced | None]:
         """The signature of these arguments; and the trace, if it comes from one for them."""
         self._count()
         member = self._member(key)
@@ -223,18 +228,18 @@ class FirstGear:
                     place[0].put(place[1], content)
         return found, traced
 
-    def _member(self, key: Any) -> Member | None:
+    def _member(self, key: Key) -> Member | None:
         """The call among those that differ in sizes only, if there may be others."""
         if self._form is ...:
             self._form = form_of(self._function)
         return None if self._form is None else member_of(self._form, key)
 
-    def _source(self, member: Member, leaves: list[Any], tree: Any) -> Source:
-        def trace(sizes: list[Any]) -> Any:
+    def _source(self, member: Member, leaves: list[Leaf], tree: PyTreeDef) -> Source:
+        def trace(sizes: Sizes) -> jax.stages.Traced:
             function, arguments = with_sizes(self._function, leaves, sizes)
             return self._trace(tree.unflatten(arguments), function)
 
-        def place(sizes: list[Any]) -> tuple[Store, str] | None:
+        def place(sizes: Sizes) -> tuple[Store, str] | None:
             try:
                 function, arguments = with_sizes(self._function, leaves, sizes)
             except Exception:  # noqa: BLE001 - a step of a view may compute with its sizes.
@@ -261,7 +266,7 @@ def _memory() -> str:
     return jax.local_devices()[0].default_memory().kind
 
 
-def _fact(leaf: Any) -> Any:
+def _fact(leaf: Leaf) -> Hashable:
     """The type of an argument, as a plan depends on it; ``None`` if there is no plan for such."""
     if type(leaf) is ArrayImpl:
         sharding = leaf.sharding
@@ -273,7 +278,7 @@ def _fact(leaf: Any) -> Any:
     return type(leaf) if isinstance(leaf, bool | int | float | complex) else None
 
 
-def _evaluated(plan: interpreter.Plan, leaves: list[Any]) -> list[Any]:
+def _evaluated(plan: interpreter.Plan, leaves: list[Leaf]) -> list[jax.Array]:
     """The results of a plan, as arrays of JAX with memory of their own."""
     arrays = [_host(leaf, each) for leaf, each in zip(leaves, plan.inputs, strict=True)]
     committed = any(type(each) is ArrayImpl and each.committed for each in leaves)
@@ -291,7 +296,7 @@ def _evaluated(plan: interpreter.Plan, leaves: list[Any]) -> list[Any]:
     return results
 
 
-def _host(leaf: Any, kind: Any) -> np.ndarray:
+def _host(leaf: Leaf, kind: Array) -> np.ndarray:
     """An argument as NumPy's array, without a copy where it is JAX's."""
     if type(leaf) is ArrayImpl:
         # JAX would remember `np.asarray`, and then never give the memory to a program.
@@ -300,7 +305,7 @@ def _host(leaf: Any, kind: Any) -> np.ndarray:
 
 
 @functools.cache
-def _place() -> tuple[Any, list[Any]]:
+def _place() -> tuple[Sharding, list[JaxDevice]]:
     """The sharding of results, and their device."""
     where = jax.local_devices()[0]
     return SingleDeviceSharding(where), [where]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
 
 #: How often a function is evaluated at one signature where ``interpret=True``.
 USES = 64
@@ -165,7 +164,7 @@ class gears:
     def __enter__(self) -> None:
         """Keep the settings of the constructor."""
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Restore the previous settings."""
         settings.uses, settings.fuse = self._before
         finish()

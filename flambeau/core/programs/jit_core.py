@@ -8,7 +8,7 @@ persistent.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ import jaxlib.version
 
 from flambeau.core.programs import finishing
 from flambeau.core.support import jax_private
+from flambeau.core.types import Function, Key
 
 # With another JAX, `pjit` below is `jax.jit`.
 IS_KNOWN = jax_private.CALLS_FROM_CPP
@@ -33,9 +34,7 @@ def cache(capacity: int) -> Any:
     return jax_private.PjitFunctionCache(capacity=capacity) if IS_KNOWN else None
 
 
-def pjit(
-    name: str, function: Callable[..., Any], on_miss: Any, programs: Any
-) -> Callable[..., Any]:
+def pjit(name: str, function: Function, on_miss: Any, programs: object) -> Function:
     """A function whose programs are called from C++.
 
     Args:
@@ -57,7 +56,7 @@ def is_outside() -> bool:
     return jax_private.trace_state_clean()
 
 
-def call_of(program: jax.stages.Compiled) -> Any:
+def call_of(program: jax.stages.Compiled) -> Function | None:
     """The call of a compiled program, with a ``_cache_miss`` that fills a cache.
 
     ``None`` for programs that JAX calls from Python, such as those with callbacks.
@@ -95,7 +94,7 @@ def tracing() -> Iterator[None]:
         raise
 
 
-def text_of(traced: Any, lowered: Any) -> str | None:
+def text_of(traced: jax.stages.Traced, lowered: jax.stages.Lowered) -> str | None:
     """All inputs of a program's compilation, as text; ``None`` if JAX hides some.
 
     The lowered program alone does not show which unused arguments it drops, nor the structure and
@@ -119,7 +118,7 @@ def need_of(program: jax.stages.Compiled) -> tuple[int, ...]:
         return ()  # Some devices do not report it.
 
 
-def settings() -> tuple[Any, ...]:
+def settings() -> Key:
     """`context` as a key that is cheap to compute, for this process only."""
     return (*jax_private.trace_context(), *_of_the_compiler())
 
@@ -130,12 +129,12 @@ def context() -> str:
     return f"{texts} {_of_the_compiler()}"
 
 
-def _of_the_compiler() -> list[Any]:
+def _of_the_compiler() -> list[object]:
     values = jax.config.values
     return [values.get(each) for each in _OF_THE_COMPILER]
 
 
-def _text_of_setting(setting: Any) -> str:
+def _text_of_setting(setting: object) -> str:
     text = repr(setting)
     if " at 0x" not in text:
         return text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -10,9 +11,13 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from flambeau.core.devices import meshes
 from flambeau.core.support.jax_private import ArrayImpl
+from flambeau.core.types import JaxDevice, Leaf, PyTreeDef
+
+#: The device that a program runs on, a mesh's devices in order, or ``None`` if JAX must decide.
+Place: TypeAlias = JaxDevice | tuple[JaxDevice, ...] | None
 
 
-def place_of(leaves: list[Any]) -> Any:
+def place_of(leaves: Sequence[Leaf]) -> Place:
     """The device that a program for these runs on, or a mesh's devices in order, as a tuple.
 
     ``None`` if JAX must decide.
@@ -40,12 +45,12 @@ def place_of(leaves: list[Any]) -> Any:
     return default if isinstance(default, jax.Device) else jax.local_devices()[0]
 
 
-def facts_of(leaf: Any) -> Any:
+def facts_of(leaf: Leaf) -> Hashable:
     """A cheap key that distinguishes arguments that need different programs."""
     return (leaf.aval, leaf.sharding, leaf.committed) if type(leaf) is ArrayImpl else _text(leaf)
 
 
-def _text(leaf: Any) -> str:
+def _text(leaf: Leaf) -> str:
     """The properties of an argument that a program depends on, as text."""
     if type(leaf) is ArrayImpl:
         aval, sharding = leaf.aval, leaf.sharding
@@ -59,7 +64,7 @@ def _text(leaf: Any) -> str:
     return type(leaf).__name__
 
 
-def is_plain(tree: Any) -> bool:
+def is_plain(tree: PyTreeDef) -> bool:
     """Whether arguments are nested only in tuples, lists and dictionaries (complete as text)."""
     kind = tree.node_data()
     if kind is not None and kind[0] not in (tuple, list, dict, type(None)):
@@ -67,6 +72,6 @@ def is_plain(tree: Any) -> bool:
     return all(map(is_plain, tree.children()))
 
 
-def text_of(leaves: list[Any], tree: Any, place: Any) -> str:
+def text_of(leaves: Sequence[Leaf], tree: PyTreeDef, place: Place) -> str:
     """The types of arguments, their structure and their devices as text."""
     return f"{tree} {','.join(map(_text, leaves))} on {place!r}"

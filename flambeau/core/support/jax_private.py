@@ -160,7 +160,12 @@ def _private(path: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from jaxlib._jax import ArrayImpl
+
+    class ArrayImpl(jax.Array):
+        format: Any
+
+        def __init__(self, *facts: Any, **options: Any) -> None: ...
+
 else:
     ArrayImpl = _private("jaxlib._jax.ArrayImpl") or type(jax.device_put(0.0))
 
