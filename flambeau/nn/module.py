@@ -81,10 +81,14 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         except KeyError:
             # The tables do not exist yet, and so neither do members.
             pass
-        if hasattr(type(self), name):
+        missing = f"'{type(self).__name__}' object has no attribute '{name}'"
+        if any(name in vars(cls) for cls in type(self).__mro__):
             # A property has raised an AttributeError, which Python has dropped: once more.
-            return super().__getattribute__(name)
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            try:
+                return super().__getattribute__(name)
+            except AttributeError as error:
+                raise AttributeError(f"{missing}: its property raises: {error}") from error
+        raise AttributeError(missing)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # A plain attribute that gets another plain value is in no table, and need not be checked.
