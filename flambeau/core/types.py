@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from flambeau.core.devices import device
     from flambeau.core.fusion import segment
-    from flambeau.core.tape import node
-    from flambeau.core.values import cell, inside, tensor, trace, view
+    from flambeau.core.tape import engine, node, transform
+    from flambeau.core.values import cell, dual, inside, tensor, trace, view
 
 __all__: list[str] = []
 
@@ -30,6 +30,11 @@ View: TypeAlias = "view.View"
 Trace: TypeAlias = "trace.Trace"
 Block: TypeAlias = "inside.Block"
 Segment: TypeAlias = "segment.Segment"
+Backward: TypeAlias = "engine.Backward"
+Capture: TypeAlias = "transform.Capture"
+Tangent: TypeAlias = "dual.Tangent"
+Level: TypeAlias = "dual.Level"
+Size: TypeAlias = "tensor.Size"
 
 #: The sizes of an array or a tensor.
 Shape: TypeAlias = tuple[int, ...]
@@ -39,6 +44,9 @@ DTypeLike: TypeAlias = jax.typing.DTypeLike
 AnyArray: TypeAlias = jax.Array | np.ndarray
 #: What a Cell holds: an array, or on the meta device a shape and a dtype.
 Contents: TypeAlias = Any
+
+#: A gradient on its way through the tape: an array, a `LazyCotangent`, a tensor, or ``None``.
+Cotangent: TypeAlias = Any
 
 #: A device of flambeau's, its name, or the index of an accelerator; ``None`` for the default.
 DeviceLike: TypeAlias = "device.device | str | int | None"

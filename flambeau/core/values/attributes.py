@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Cell, Kwargs, Tensor
 from flambeau.core.values.tensor_class import is_own_frame
+
+_Kind = TypeVar("_Kind", bound=Tensor)
 
 __all__: list[str] = []
 
@@ -14,7 +17,7 @@ __all__: list[str] = []
 SAME_DTYPE: Any = object()
 
 #: The fields of a tensor except its Cell, for a leaf that requires no gradient and is not a view.
-_DEFAULTS: dict[str, Any] = {
+_DEFAULTS: Kwargs = {
     "_view": None,
     "_requires_grad": False,
     "_grad_fn": None,
@@ -43,7 +46,7 @@ class _Fields:
 _dictionary = vars(_Fields)["__dict__"]
 
 
-def handle_on(cell: Any, cls: Any) -> Any:
+def handle_on(cell: Cell, cls: type[_Kind]) -> _Kind:
     """A tensor of class ``cls`` on ``cell``: a leaf that requires no gradient, and no view."""
     tensor = object.__new__(cls)
     tensor._cell = cell
@@ -70,7 +73,7 @@ class WithoutFields:
     vars().update(_DEFAULTS)
 
 
-def dictionary_of(tensor: Any) -> dict[str, Any]:
+def dictionary_of(tensor: object) -> Kwargs:
     """The attributes that the user has set on ``tensor``, read without telling a trace."""
     return _dictionary.__get__(tensor)
 
@@ -78,28 +81,28 @@ def dictionary_of(tensor: Any) -> dict[str, Any]:
 class Attributes(_Fields):
     """The part of Tensor that tells a trace when code reads all attributes."""
 
-    def _get_dictionary(self) -> dict[str, Any]:
+    def _get_dictionary(self) -> Kwargs:
         if modes.trace is not None and not is_own_frame(sys._getframe(1)):
             modes.trace.show_attributes(self)
         return _dictionary.__get__(self)
 
-    def _set_dictionary(self, value: dict[str, Any]) -> None:
+    def _set_dictionary(self, value: Kwargs) -> None:
         if modes.trace is not None:
             modes.trace.touch_attributes(self)
         _dictionary.__set__(self, value)
 
     __dict__: Any = property(_get_dictionary, _set_dictionary)
 
-    def _copy_fields(self, other: Any) -> None:
+    def _copy_fields(self, other: Tensor) -> None:
         """Take all fields of ``other``, except attributes that users have set."""
         for name in OWN_FIELDS:
             setattr(self, name, getattr(other, name))
 
-    def _user_attributes(self) -> dict[str, Any]:
+    def _user_attributes(self) -> Kwargs:
         """A copy of the attributes that the user has set on this tensor."""
         return dict(_dictionary.__get__(self))
 
-    def _shown_attributes(self) -> dict[str, Any]:
+    def _shown_attributes(self) -> Kwargs:
         """The user's attributes for a copy of the tensor; a compiled function may ask for them."""
         if modes.trace is not None:
             modes.trace.show_attributes(self)

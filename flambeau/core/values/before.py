@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 _OF_BYTES = (bytearray, array, np.ndarray)
 #: The containers that can be remembered.
-CHANGEABLE: tuple[Any, ...] = (OrderedDict, dict, list, deque, set, *_OF_BYTES)
+CHANGEABLE: tuple[type, ...] = (OrderedDict, dict, list, deque, set, *_OF_BYTES)
 
 # Gives the container that belongs to an owner.
 Content = Callable[[Any], Any]
@@ -31,9 +31,9 @@ class Before:
     """
 
     def __init__(self) -> None:
-        self._noted: dict[tuple[int, Content | None], tuple[Any, Any]] = {}
+        self._noted: dict[tuple[int, Content | None], tuple[object, Any]] = {}
         #: Original values, by the ids of the stand-ins that replace them during the trace.
-        self.originals: dict[int, Any] = {}
+        self.originals: dict[int, object] = {}
 
     def note(self, owner: Any, content: Content | None = None) -> None:
         """Record a container before its first change; do nothing if it is known."""
@@ -52,7 +52,7 @@ class Before:
         now = owner if content is None else content(owner)
         return _ids(now) != _ids(self.of(owner, content))
 
-    def changed_names(self, owner: Any, content: Content | None = None) -> list[Any]:
+    def changed_names(self, owner: Any, content: Content | None = None) -> list[str]:
         """The names in a dictionary whose object was replaced or removed."""
         now, before = owner if content is None else content(owner), self.of(owner, content)
         # Bypass the methods of optimizers' dictionaries, which notify the trace.
@@ -80,7 +80,7 @@ def _copy(container: Any) -> Any:
     return set(container) if isinstance(container, set) else [*container]
 
 
-def _ids(container: Any) -> Any:
+def _ids(container: Any) -> object:
     if isinstance(container, _OF_BYTES):
         return bytes(container)
     if isinstance(container, dict):
@@ -88,7 +88,7 @@ def _ids(container: Any) -> Any:
     return {*map(id, container)} if isinstance(container, set) else [*map(id, container)]
 
 
-def _items(container: Any) -> Any:
+def _items(container: dict[Any, Any]) -> ItemsView[Any, Any]:
     # An OrderedDict keeps its order itself.
     ordered = isinstance(container, OrderedDict)
     return OrderedDict.items(container) if ordered else dict.items(container)

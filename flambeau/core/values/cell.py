@@ -11,6 +11,7 @@ import jax
 
 from flambeau.core.programs.deferred import Deferred, keep
 from flambeau.core.programs.finishing import alone
+from flambeau.core.types import Contents, DTypeLike
 
 _epoch = 0
 
@@ -44,15 +45,15 @@ class Cell:
 
     version: int
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Contents) -> None:
         self.array = array
         if type(array) is Deferred:
             keep(self, array)
         self.version = 0
         self.born: int = _epoch
-        self._make: Callable[[], Any] | None = None
+        self._make: Callable[[], jax.Array] | None = None
 
-    def write(self, array: Any) -> None:
+    def write(self, array: Contents) -> None:
         """Replace the value and count the write."""
         self.array = array
         if type(array) is Deferred:
@@ -60,7 +61,7 @@ class Cell:
         self.version += 1
         self._make = None
 
-    def write_later(self, make: Callable[[], Any]) -> None:
+    def write_later(self, make: Callable[[], jax.Array]) -> None:
         """Replace the value by the result of ``make()``, which is called when it is first read.
 
         So the initial values of a new layer are not drawn until they are needed.
@@ -70,13 +71,13 @@ class Cell:
         """
         alone(self._put_off, make)
 
-    def _put_off(self, make: Callable[[], Any]) -> None:
+    def _put_off(self, make: Callable[[], jax.Array]) -> None:
         self._make = make
         self.version += 1
         with contextlib.suppress(AttributeError):
             del self.array
 
-    def __reduce__(self) -> tuple[type[Cell], tuple[Any]]:
+    def __reduce__(self) -> tuple[type[Cell], tuple[Contents]]:
         # A copy is a Cell of its own with no writes yet.
         return Cell, (self.array,)
 
@@ -90,23 +91,23 @@ class Cell:
             return alone(self._fill, make, make())
         return object.__getattribute__(self, name)
 
-    def _fill(self, make: Callable[[], Any], array: Any) -> Any:
+    def _fill(self, make: Callable[[], jax.Array], array: jax.Array) -> Contents:
         """Fill the Cell with ``array``, unless another thread has written or filled it first."""
         if self._make is make:
             try:
                 object.__getattribute__(self, "array")
             except AttributeError:
-                self.array: Any = array
+                self.array: Contents = array
             self._make = None
         return object.__getattribute__(self, "array")
 
 
 @functools.lru_cache(maxsize=4096)
-def abstract(shape: tuple[int, ...], numpy_dtype: Any) -> jax.ShapeDtypeStruct:
+def abstract(shape: tuple[int, ...], numpy_dtype: DTypeLike) -> jax.ShapeDtypeStruct:
     """The value of a Cell on the meta device: a shape and a dtype."""
     return jax.ShapeDtypeStruct(shape, numpy_dtype)
 
 
-def is_abstract(array: Any) -> bool:
+def is_abstract(array: object) -> bool:
     """Whether ``array`` has no values, as on the meta device."""
     return isinstance(array, jax.ShapeDtypeStruct)

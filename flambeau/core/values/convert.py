@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -16,13 +16,14 @@ from flambeau.core.devices.donation import put
 from flambeau.core.kernels.promotion import promote_types
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.dtype import dtype
+from flambeau.core.types import Args, Contents, DeviceLike, Kwargs, Leaf, Tree
 from flambeau.core.values import plan
 from flambeau.core.values.attributes import handle_on
 from flambeau.core.values.cell import Cell, abstract, is_abstract
 from flambeau.core.values.tensor import Size, Tensor, method
 
 
-def place(array: Any, where: device) -> Any:
+def place(array: Contents, where: device) -> Contents:
     """``array`` on a device: a JAX array, or on meta its shape and dtype."""
     if where.type == "meta":
         return array if is_abstract(array) else plan.constant(array)
@@ -89,7 +90,7 @@ _PYTHONS: dict[type, Callable[[], dtype]] = {
 _NUMBERS = (*_PYTHONS, np.number, np.bool_, np.ndarray, jax.Array)
 
 
-def _is_sequence(data: Any) -> bool:
+def _is_sequence(data: object) -> bool:
     """Whether ``data`` is read as a sequence: a list, a deque, an `array.array`, a range."""
     if isinstance(data, list | tuple | range):
         return True
@@ -111,7 +112,7 @@ def _from_one(data: Any) -> np.ndarray:
     raise _no_numbers(data)
 
 
-def _no_numbers(data: Any) -> Exception:
+def _no_numbers(data: object) -> Exception:
     if isinstance(data, str | bytes):
         return TypeError(f"new(): invalid data type '{type(data).__name__}': {data!r:.80}")
     return RuntimeError(
@@ -136,7 +137,7 @@ def _from_sequence(data: Any, found: set[dtype]) -> np.ndarray:
     return array
 
 
-def _leaves(data: Any) -> Iterator[Any]:
+def _leaves(data: Iterable[Any]) -> Iterator[object]:
     for each in data:
         if isinstance(each, list | tuple | range):
             yield from _leaves(each)
@@ -157,7 +158,7 @@ def _sizes(data: Any) -> tuple[list[int], Any]:
     return sizes, data
 
 
-def _plain(data: Any, ndim: int, found: set[dtype]) -> Any:
+def _plain(data: Any, ndim: int, found: set[dtype]) -> Tree:
     """A sequence in which tensors and their sequences are replaced by NumPy's and Python's values.
 
     Args:
@@ -178,7 +179,7 @@ def _plain(data: Any, ndim: int, found: set[dtype]) -> Any:
     return [_plain_element(each, ndim - 1, found) for each in data] if others else data
 
 
-def _plain_element(element: Any, ndim: int, found: set[dtype]) -> Any:
+def _plain_element(element: Leaf, ndim: int, found: set[dtype]) -> Tree:
     if type(element) in _PYTHONS or isinstance(element, np.generic):
         return _plain([element], 1, found)[0]
     if isinstance(element, Tensor):
@@ -244,7 +245,7 @@ def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
         return array.astype(to.numpy)
 
 
-def make(array: np.ndarray, where: Any = None) -> Tensor:
+def make(array: np.ndarray, where: DeviceLike = None) -> Tensor:
     """A new tensor with the elements of a NumPy array, which is copied."""
     where = as_device(where)
     if where.type == "meta":
@@ -265,8 +266,8 @@ def copied(array: np.ndarray) -> np.ndarray:
 
 
 def legacy_array(
-    args: tuple[Any, ...], options: dict[str, Any], of: dtype | None = None, name: str = "Tensor"
-) -> Any:
+    args: Args, options: Kwargs, of: dtype | None = None, name: str = "Tensor"
+) -> Contents:
     """The array of ``Tensor(*sizes)`` or ``Tensor(data)``.
 
     Args:
@@ -294,7 +295,7 @@ def legacy_array(
     raise TypeError(f"{name}() takes sizes or one sequence of data, got ({kinds})")
 
 
-def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
+def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Contents:
     if any(size < 0 for size in shape):
         raise RuntimeError(f"a tensor cannot have the negative size in {list(shape)}")
     if where.type == "meta":
@@ -303,7 +304,7 @@ def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
 
 
 def rebuild_tensor(
-    cls: type[Tensor], value: Any, place_name: str, requires_grad: bool, attributes: dict[str, Any]
+    cls: type[Tensor], value: Any, place_name: str, requires_grad: bool, attributes: Kwargs
 ) -> Tensor:
     """A tensor from its pickled state."""
     if place_name == "meta":
@@ -318,7 +319,7 @@ def rebuild_tensor(
 
 
 @method
-def __array_wrap__(self: Tensor, array: np.ndarray, *_: Any) -> Tensor:
+def __array_wrap__(self: Tensor, array: np.ndarray, *_: object) -> Tensor:
     """The result of a NumPy function of this tensor, as a tensor."""
     return make(np.asarray(array))
 
@@ -327,7 +328,7 @@ Tensor._legacy_array = staticmethod(legacy_array)
 Tensor._rebuild = staticmethod(rebuild_tensor)
 
 
-def number_in(value: Any, to: dtype, name: str, to_infinity: bool = False) -> Any:
+def number_in(value: Any, to: dtype, name: str, to_infinity: bool = False) -> complex:
     """A Python number converted to the range of a dtype.
 
     Fractions are truncated for integer dtypes, and small negative integers wrap around for unsigned
@@ -353,7 +354,7 @@ def number_in(value: Any, to: dtype, name: str, to_infinity: bool = False) -> An
     return found
 
 
-def _fitting(value: Any, to: dtype) -> Any:
+def _fitting(value: Any, to: dtype) -> complex | None:
     """``value`` as a number that a dtype can hold, or ``None`` if it cannot."""
     if to.category == dtypes.COMPLEX:
         return value

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flambeau.core.support.modes import modes
-
-# A `flambeau.core.values.tensor.Tensor`, which holds its tangent.
-Tensor = Any
+from flambeau.core.types import Leaf, Node, Tensor
 
 
 class Tangent:
@@ -30,7 +28,7 @@ class Tangent:
 
     def __init__(self, level: Level, tensor: Tensor | None) -> None:
         self.level: Level = level
-        self.tensor: Any | None = tensor
+        self.tensor: Tensor | None = tensor
 
 
 class Level:
@@ -42,11 +40,11 @@ class Level:
     """
 
     def __init__(self) -> None:
-        self.saved: weakref.WeakKeyDictionary[Any, tuple[Tensor | None, ...]] = (
+        self.saved: weakref.WeakKeyDictionary[Node, tuple[Tensor | None, ...]] = (
             weakref.WeakKeyDictionary()
         )
         self._tangents: weakref.WeakSet[Tangent] = weakref.WeakSet()
-        self._before: tuple[Any, Any] = (None, None)
+        self._before: tuple[Level | None, Level | None] = (None, None)
 
     def enter(self) -> None:
         """Make operators on this thread propagate the tangents of this level, and of no other."""
@@ -105,7 +103,7 @@ def copy_tangent(source: Tensor, alias: Tensor) -> None:
             modes.dual.attach(alias, tangent)
 
 
-def restore_tangents(node: Any, saved: Sequence[Any]) -> None:
+def restore_tangents(node: Any, saved: Sequence[Leaf]) -> None:
     """Restore the tangents of the tensors that ``node`` has saved."""
     level = modes.dual
     for each, tangent in zip(saved, level.saved.get(node, ()), strict=False):

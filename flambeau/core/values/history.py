@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from flambeau.core.support import world
 from flambeau.core.support.dtype import dtype
@@ -11,6 +11,7 @@ from flambeau.core.support.handle import HookDict, RemovableHandle
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import trim
 from flambeau.core.support.warning import warn
+from flambeau.core.types import Cell, Key, Size, View
 from flambeau.core.values.attributes import SAME_DTYPE
 from flambeau.core.values.trace import TracedValueError
 
@@ -33,13 +34,13 @@ class History:
 
     if TYPE_CHECKING:
         # Supplied by the rest of the Tensor.
-        _cell: Any
-        _view: Any
+        _cell: Cell
+        _view: View | None
         _inference: bool
         _replay_view: ClassVar[Callable[..., None]]
 
         @property
-        def shape(self) -> Any: ...
+        def shape(self) -> Size: ...
         @property
         def dtype(self) -> Any: ...
         @property
@@ -81,7 +82,7 @@ class History:
             self._requires_grad = value
             world.bump()
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set `requires_grad` and return this tensor."""
         if not isinstance(requires_grad, bool):
             raise TypeError(
@@ -116,7 +117,7 @@ class History:
         view = self._view
         return self if view is None or view.base is None else view.history_base()
 
-    def _leaf_hooks(self) -> tuple[Any, ...]:
+    def _leaf_hooks(self) -> Key:
         """The hooks on this leaf, in a comparable form."""
         if not self._hooks and not self._post_accumulate_hooks:
             return ()
@@ -147,7 +148,7 @@ class History:
         return found
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: object) -> None:
         if value is not None:
             try:
                 self._check_grad(value)
@@ -165,7 +166,7 @@ class History:
     def grad(self) -> None:
         self.grad = None
 
-    def _check_grad(self, value: Any) -> None:
+    def _check_grad(self, value: object) -> None:
         if not isinstance(value, History):
             raise TypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
         if value is self:
@@ -205,7 +206,7 @@ class History:
         return self.dtype if self._grad_dtype is SAME_DTYPE else self._grad_dtype
 
     @grad_dtype.setter
-    def grad_dtype(self, value: Any) -> None:
+    def grad_dtype(self, value: object) -> None:
         self._require_leaf("set")
         if value is not None and not isinstance(value, dtype):
             raise RuntimeError(f"grad_dtype must be a dtype or None, got {type(value).__name__}")
@@ -322,23 +323,23 @@ class History:
             self._grad_fn.retain(self)
 
 
-def look_at(tensor: Any) -> None:
+def look_at(tensor: History) -> None:
     """Add a guard on the properties of ``tensor`` to this thread's trace, if any."""
     if modes.trace is not None:
         modes.trace.look_at(tensor)
 
 
-def is_view(tensor: Any) -> bool:
+def is_view(tensor: History) -> bool:
     """Whether ``tensor`` has the history of another one, of which it is a view."""
     view = tensor._view
     return view is not None and view.base is not None and not view.of_itself
 
 
-def is_part(tensor: Any) -> bool:
+def is_part(tensor: History) -> bool:
     """Whether ``tensor`` sees the elements of a Cell through a view; asks the trace, if any."""
     trace = modes.trace
     return _has_view(tensor) or (trace is not None and trace.ask(tensor, _has_view))
 
 
-def _has_view(tensor: Any) -> bool:
+def _has_view(tensor: History) -> bool:
     return tensor._view is not None

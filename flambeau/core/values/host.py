@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from flambeau.core.programs.deferred import computed
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import trimmed
+from flambeau.core.types import Cell, Contents, DTypeLike, Function, Size, View
 from flambeau.core.values.cell import is_abstract
 from flambeau.core.values.memory import address_of, lent, pointer
 from flambeau.core.values.strides import is_in_order, offset_of
@@ -30,11 +31,11 @@ class HostAccess:
 
     if TYPE_CHECKING:
         # Supplied by the rest of the Tensor.
-        _cell: Any
-        _view: Any
+        _cell: Cell
+        _view: View | None
 
         @property
-        def shape(self) -> Any: ...
+        def shape(self) -> Size: ...
         @property
         def dtype(self) -> Any: ...
         @property
@@ -45,7 +46,7 @@ class HostAccess:
         def is_meta(self) -> bool: ...
         @property
         def ndim(self) -> int: ...
-        def _read(self) -> Any: ...
+        def _read(self) -> Contents: ...
         def numel(self) -> int: ...
 
     @trimmed
@@ -109,7 +110,7 @@ class HostAccess:
         """Always false: see `share_memory_`."""
         return False
 
-    def share_memory_(self) -> Any:
+    def share_memory_(self) -> NoReturn:
         """Raise an error: the arrays beneath tensors are immutable and cannot be shared.
 
         Raises:
@@ -121,7 +122,7 @@ class HostAccess:
             "JAX's sharding"
         )
 
-    def record_stream(self, stream: Any) -> None:
+    def record_stream(self, stream: object) -> None:
         """Do nothing: JAX keeps an array for as long as a program reads it."""
 
     def data_ptr(self) -> int:
@@ -151,14 +152,14 @@ class HostAccess:
     __jax_array__ = jax
 
     @trimmed
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy:
             self._check_numpy()
             return np.array(self._host_array(), dtype)
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> Any:
         if self.requires_grad:
             raise RuntimeError("cannot export a tensor that requires grad; use detach() first")
         return self.jax().__dlpack__(**options)
@@ -167,7 +168,7 @@ class HostAccess:
         array: Any = self.jax()
         return array.__dlpack_device__()
 
-    def _scalar(self, kind: Any = None) -> Any:
+    def _scalar(self, kind: Function | None = None) -> Any:
         """The only element, as a NumPy scalar; of type ``kind`` if one is given."""
         boundary()
         array = computed(self._read())
@@ -177,11 +178,11 @@ class HostAccess:
             return modes.asking.value(array, lambda: self._known_scalar(array, kind))
         return self._known_scalar(array, kind)
 
-    def _known_scalar(self, array: Any, kind: Any) -> Any:
+    def _known_scalar(self, array: jax.Array, kind: Function | None) -> Any:
         found = self._found_scalar(array)
         return found if kind is None else kind(found)
 
-    def _found_scalar(self, array: Any) -> Any:
+    def _found_scalar(self, array: jax.Array) -> Any:
         if array.size != 1:
             raise RuntimeError(
                 f"a Tensor with {array.size} elements cannot be converted to Scalar; use tolist()"

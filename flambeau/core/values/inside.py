@@ -9,13 +9,15 @@ tracing may be running.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
 from flambeau.core.support.jax_core import transformations
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Capture, Contents, Leaf, Trace
 from flambeau.core.values.cell import Cell, next_epoch
 
 __all__: list[str] = []
@@ -37,12 +39,12 @@ class Block:
 
     around: Block | None = None
     transformation: Inside | None = None
-    capture: Any = None
+    capture: Capture | None = None
     is_of_jax: bool = False
     draws: Any = None
     randomness: str = "different"
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self.around = modes.inside
         around = Block if self.around is None else self.around
         self.transformation, self.capture = around.transformation, around.capture
@@ -62,11 +64,11 @@ class Block:
         """Whether ``cell`` was made inside the block."""
         return False if self.around is None else self.around.owns(cell)
 
-    def writer(self, cell: Cell, array: Any) -> Any:
+    def writer(self, cell: Cell, array: Contents) -> Block | None:
         """See `writer`."""
         return _outermost(cell, array) if self.around is None else self.around.writer(cell, array)
 
-    def require(self, find: Callable[[], Any]) -> None:
+    def require(self, find: Callable[[], jax.Array]) -> None:
         """Make the program that is being traced check a condition, if it can.
 
         Args:
@@ -75,7 +77,7 @@ class Block:
         if self.around is not None:
             self.around.require(find)
 
-    def lift(self, tensor: Any) -> Any:
+    def lift(self, tensor: Leaf) -> Leaf:
         """``tensor``, or its stand-in if it comes from outside and is differentiated here."""
         return tensor if self.capture is None else self.capture.lift(tensor)
 
@@ -100,7 +102,7 @@ class Inside(Block):
         """See `Block.owns`."""
         return cell.born >= self.epoch or (self.is_of_jax and _is_of_jax(cell))
 
-    def writer(self, cell: Cell, array: Any) -> Any:
+    def writer(self, cell: Cell, array: Contents) -> Block | None:
         """See `writer`."""
         if not self.owns(cell):
             _refuse()
@@ -110,16 +112,16 @@ class Conditions:
     """Conditions that a program checks when it runs."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Any, Any]] = []
+        self._found: list[tuple[object, jax.Array]] = []
 
-    def add(self, find: Callable[[], Any]) -> None:
+    def add(self, find: Callable[[], jax.Array]) -> None:
         """Add a condition; see `Block.require`."""
         self._found.append((transformations(), find()))
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def hold(self) -> Any:
+    def hold(self) -> jax.Array:
         """Whether all hold; those inside JAX's own functions, which have ended, do not count."""
         now = transformations()
         holds = jnp.array(True)
@@ -133,7 +135,7 @@ def _is_of_jax(cell: Cell) -> bool:
     return isinstance(cell.array, Tracer)
 
 
-def _outermost(cell: Cell, array: Any) -> None:
+def _outermost(cell: Cell, array: Contents) -> None:
     """Refuse to write a tracer of JAX's own to a Cell from outside its trace."""
     if isinstance(array, Tracer) and not _is_of_jax(cell):
         _refuse()
@@ -152,7 +154,7 @@ def transformation() -> Inside | None:
     return None if inside is None else inside.transformation
 
 
-def capture() -> Any:
+def capture() -> Capture | None:
     """The running `flambeau.core.tape.transform.Capture`, or ``None``."""
     inside = modes.inside
     return None if inside is None else inside.capture
@@ -170,7 +172,7 @@ def stops_gradients() -> bool:
     return inside is not None and inside.is_of_jax and not modes.grad_enabled
 
 
-def writer(cell: Cell, array: Any) -> Any:
+def writer(cell: Cell, array: Contents) -> Trace | None:
     """The trace that records a write of ``array`` to ``cell``; ``None`` if the Cell is written.
 
     Raises:
@@ -180,7 +182,7 @@ def writer(cell: Cell, array: Any) -> Any:
     return _outermost(cell, array) if inside is None else inside.writer(cell, array)
 
 
-def require(find: Callable[[], Any]) -> None:
+def require(find: Callable[[], jax.Array]) -> None:
     """Make the program that is being traced check a condition; see `Block.require`."""
     if modes.inside is not None:
         modes.inside.require(find)

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import SingleDeviceSharding
@@ -21,6 +22,7 @@ from flambeau.core.programs.deferred import ARRAYS, computed
 from flambeau.core.programs.finishing import alone
 from flambeau.core.support.jax_private import ArrayImpl
 from flambeau.core.support.warning import warn
+from flambeau.core.types import Contents
 from flambeau.core.values.cell import Cell, is_abstract
 from flambeau.core.values.strides import contiguous_strides, layout_of
 from flambeau.core.values.upload import upload
@@ -63,7 +65,7 @@ def _lend(cell: Cell, view: View | None) -> np.ndarray | None:
     return np.ndarray(shape, dtype, cell.loan.memory_for(cell), offset, steps)
 
 
-def _is_lendable(array: Any) -> bool:
+def _is_lendable(array: object) -> bool:
     return (
         type(array) is ArrayImpl
         and type(array.sharding) is SingleDeviceSharding
@@ -97,7 +99,7 @@ class _Loan:
     compared = 0
     holder: Callable[[], _Holder | None] = staticmethod(lambda: None)
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: jax.Array) -> None:
         self.elements = np.array(array, order="C")
         self.array = array
 
@@ -109,7 +111,7 @@ class _Loan:
             self.holder = weakref.ref(holder, functools.partial(_gone, weakref.ref(cell)))
         return np.asarray(holder)
 
-    def fits(self, array: Any) -> bool:
+    def fits(self, array: Contents) -> bool:
         """Whether the memory can take the elements of an array."""
         own = self.array
         return _is_lendable(array) and array.shape == own.shape and array.dtype == own.dtype
@@ -133,7 +135,7 @@ class _Loan:
             )
 
 
-def _gone(known: Callable[[], Cell | None], _: Any) -> None:
+def _gone(known: Callable[[], Cell | None], _: object) -> None:
     """End a loan whose NumPy arrays are gone.
 
     Called wherever the last one dies, in a step of another thread as well. So nothing is computed
@@ -169,13 +171,13 @@ class LentCell(Cell):
         return self.loan.elements.ctypes.data
 
     @property
-    def array(self) -> Any:
+    def array(self) -> Contents:
         """See `Cell`. What replaces the value while a trace runs is not compared."""
         array = _ARRAY.__get__(self)
         return alone(self._up_to_date) if type(array) is ArrayImpl else array
 
     @array.setter
-    def array(self, array: Any) -> None:
+    def array(self, array: jax.Array) -> None:
         _ARRAY.__set__(self, array)
         loan = getattr(self, "loan", None)
         if loan is not None and type(array) in ARRAYS and array is not loan.array:
@@ -196,11 +198,11 @@ class LentCell(Cell):
     def version(self, version: int) -> None:  # type: ignore[override]
         _VERSION.__set__(self, version)
 
-    def write_later(self, make: Callable[[], Any]) -> None:
+    def write_later(self, make: Callable[[], jax.Array]) -> None:
         """Write at once: NumPy arrays show the elements."""
         self.write(make())
 
-    def _up_to_date(self) -> Any:
+    def _up_to_date(self) -> jax.Array:
         loan = self.loan
         loan.count()
         if loan.has_changed():
@@ -212,7 +214,7 @@ class LentCell(Cell):
             _end(self)
         return loan.array
 
-    def _write_through(self, loan: _Loan, array: Any) -> None:
+    def _write_through(self, loan: _Loan, array: jax.Array) -> None:
         _ARRAY.__set__(self, array)
         if loan.fits(array):
             np.copyto(loan.elements, array)
@@ -238,7 +240,7 @@ def address_of(cell: Cell) -> int:
     return alone(_find, cell)
 
 
-def pointer(array: Any) -> int:
+def pointer(array: jax.Array) -> int:
     """The address of an array; of its first shard if it is on several devices."""
     if isinstance(array, Tracer):
         raise RuntimeError("elements have no address in a function that JAX transforms")

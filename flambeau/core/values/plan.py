@@ -9,17 +9,19 @@ code would have given on a real device.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Sharding
 
 from flambeau.core.devices.device import META, device, get_default_device
 from flambeau.core.devices.donation import put
 from flambeau.core.devices.meshes import placed
 from flambeau.core.kernels.kernel import Kernel
 from flambeau.core.support.modes import modes
+from flambeau.core.types import AnyArray, DTypeLike, Function, Leaf, Tree
 from flambeau.core.values.cell import abstract, is_abstract
 from flambeau.core.values.upload import upload
 
@@ -35,9 +37,9 @@ class Plan:
 
     __slots__ = ("compute", "inputs")
 
-    def __init__(self, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()) -> None:
-        self.compute: Callable[..., Any] = compute
-        self.inputs: tuple[Any, ...] = inputs
+    def __init__(self, compute: Function, inputs: tuple[Leaf, ...] = ()) -> None:
+        self.compute: Function = compute
+        self.inputs: tuple[Leaf, ...] = inputs
 
 
 class Planned(jax.ShapeDtypeStruct):
@@ -51,7 +53,12 @@ class Planned(jax.ShapeDtypeStruct):
     __slots__ = ("part", "plan")
 
     def __init__(
-        self, shape: Any, dtype: Any, plan: Plan, part: int | None = None, sharding: Any = None
+        self,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        plan: Plan,
+        part: int | None = None,
+        sharding: Sharding | None = None,
     ) -> None:
         super().__init__(shape, dtype, sharding=sharding)
         self.plan: Plan = plan
@@ -67,12 +74,12 @@ def is_recording() -> bool:
     return get_default_device().type == "meta" and modes.trace is None
 
 
-def has_plan(value: Any) -> bool:
+def has_plan(value: object) -> bool:
     """Whether the value of a Cell can be computed later."""
     return isinstance(value, Planned)
 
 
-def is_to_be_followed(value: Any) -> bool:
+def is_to_be_followed(value: object) -> bool:
     """Whether a value that overwrites ``value`` outside the block needs a plan.
 
     If so, compute it inside ``with META.clone():``.
@@ -80,26 +87,26 @@ def is_to_be_followed(value: Any) -> bool:
     return isinstance(value, Planned) and not is_recording()
 
 
-def following(value: Any) -> contextlib.AbstractContextManager[Any]:
+def following(value: object) -> contextlib.AbstractContextManager[object]:
     """A block that records plans if ``value``, which the block overwrites, carries one."""
     return META.clone() if is_to_be_followed(value) else contextlib.nullcontext()
 
 
 def planned(
-    shape: tuple[int, ...], dtype: Any, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()
-) -> Any:
+    shape: tuple[int, ...], dtype: DTypeLike, compute: Function, inputs: tuple[Leaf, ...] = ()
+) -> jax.ShapeDtypeStruct:
     """The value of a Cell on the meta device, with its plan if plans are recorded."""
     if not is_recording():
         return abstract(shape, dtype)
     return Planned(shape, dtype, Plan(compute, inputs))
 
 
-def constant(array: Any) -> Any:
+def constant(array: AnyArray) -> jax.ShapeDtypeStruct:
     """A NumPy or JAX array as the value of a Cell on the meta device."""
     return planned(tuple(array.shape), array.dtype, lambda where: _placed(array, where))
 
 
-def applied(function: Callable[..., Any], arrays: tuple[Any, ...], results: Any) -> Any:
+def applied(function: Function, arrays: tuple[Leaf, ...], results: Tree) -> Tree:
     """The ``results`` that a compiled function gives for ``arrays``.
 
     They have a plan if the arrays on the meta device, of which there may be none, all have one.
@@ -112,19 +119,19 @@ def applied(function: Callable[..., Any], arrays: tuple[Any, ...], results: Any)
     return Planned(results.shape, results.dtype, plan)
 
 
-def on_meta(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:
+def on_meta(kernel: Kernel, arrays: tuple[Leaf, ...]) -> Tree:
     """The results of ``kernel`` on the meta device, with their plan."""
     return applied(kernel.forward, arrays, kernel.on_meta(arrays))
 
 
-def _can_plan(arrays: tuple[Any, ...]) -> bool:
+def _can_plan(arrays: tuple[Leaf, ...]) -> bool:
     if modes.trace is not None:
         return False
     known = [isinstance(each, Planned) for each in arrays if is_abstract(each)]
     return all(known) and (bool(known) or get_default_device().type == "meta")
 
 
-def carry_out(value: Planned, where: device) -> Any:
+def carry_out(value: Planned, where: device) -> jax.Array:
     """Compute the array of ``value`` on a device.
 
     Intermediate arrays are freed as soon as the last step that takes them is done.
@@ -135,7 +142,7 @@ def carry_out(value: Planned, where: device) -> Any:
         for each in plan.inputs:
             if isinstance(each, Planned):
                 uses[each.plan] = uses.get(each.plan, 0) + 1
-    results: dict[Plan, Any] = {}
+    results: dict[Plan, Tree] = {}
     with jax.default_device(where.jax_device):
         for plan in order:
             inputs = [_take(each, results, uses) for each in plan.inputs]
@@ -148,7 +155,7 @@ def carry_out(value: Planned, where: device) -> Any:
     return _placed(array, where)
 
 
-def _take(value: Any, results: dict[Plan, Any], uses: dict[Plan, int]) -> Any:
+def _take(value: Leaf, results: dict[Plan, Tree], uses: dict[Plan, int]) -> Leaf:
     if not isinstance(value, Planned):
         return value
     uses[value.plan] -= 1
@@ -172,6 +179,6 @@ def _steps_before(last: Plan) -> list[Plan]:
     return list(order)
 
 
-def _placed(array: Any, where: device) -> Any:
+def _placed(array: AnyArray, where: device) -> jax.Array:
     target = where.jax_device
     return upload(array, target) if isinstance(array, np.ndarray) else put(array, target)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from flambeau.core.types import Contents, Leaf, Tensor, Tree
 from flambeau.core.values.attributes import handle_on
 from flambeau.core.values.cell import Cell
 
@@ -19,7 +20,7 @@ _PLAIN: tuple[type, ...] = (
 )  # fmt: skip
 
 
-def register(cls: type[Any]) -> None:
+def register(cls: type) -> None:
     """Make the tensors of class ``cls`` nodes of JAX's trees, each with its array as only child.
 
     An unflattened tensor is a leaf of the tape, and requires grad if the original was a leaf that
@@ -28,7 +29,7 @@ def register(cls: type[Any]) -> None:
     tree.
     """
 
-    def unflatten(requires_grad: bool, children: Any) -> Any:
+    def unflatten(requires_grad: bool, children: Iterable[Leaf]) -> Leaf:
         (array,) = children
         if isinstance(array, _PLAIN):
             return array
@@ -40,7 +41,7 @@ def register(cls: type[Any]) -> None:
     jax.tree_util.register_pytree_node(cls, _flatten, unflatten)
 
 
-def _flatten(tensor: Any) -> tuple[tuple[Any], bool]:
+def _flatten(tensor: Tensor) -> tuple[tuple[Contents], bool]:
     return (tensor._read(),), tensor.requires_grad and tensor.is_leaf
 
 
@@ -53,8 +54,8 @@ class OwnParts(NamedTuple):
         has_elements: Whether an instance is a tuple that can also be flattened into its elements.
     """
 
-    take_apart: Callable[[Any], tuple[Iterable[Any], Any]]
-    put_together: Callable[[Any, Iterable[Any]], Any]
+    take_apart: Callable[[Any], tuple[Iterable[Tree], Hashable]]
+    put_together: Callable[[Any, Iterable[Tree]], object]
     has_elements: Callable[[Any], bool]
 
 
@@ -62,7 +63,7 @@ class OwnParts(NamedTuple):
 OWN_PARTS: dict[type, OwnParts] = {}
 
 
-def register_parts(cls: type[Any], parts: OwnParts) -> None:
+def register_parts(cls: type, parts: OwnParts) -> None:
     """Make ``parts`` the flatten functions of a class, in JAX's trees too.
 
     A class that JAX knows already keeps its registration there.
@@ -72,6 +73,6 @@ def register_parts(cls: type[Any], parts: OwnParts) -> None:
         jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)
 
 
-def is_tuple(value: Any) -> bool:
+def is_tuple(value: object) -> bool:
     """Whether ``value`` is a tuple that consists of its elements."""
     return isinstance(value, tuple) and type(value) not in OWN_PARTS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,10 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.kernels.single_precision import spread
+from flambeau.core.types import Shape
+
+#: Start positions of steps, in order: a NumPy array, a traced one, or ``None`` without any.
+Starts: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +28,15 @@ class Reshape:
     shape: tuple[int, ...]
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return jnp.reshape(array, self.shape)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         return jnp.reshape(part, array.shape)
 
@@ -44,15 +48,15 @@ class Permute:
     dims: tuple[int, ...]
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         return tuple(shape[d] for d in self.dims), dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return jnp.transpose(array, self.dims)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         inverse = sorted(range(len(self.dims)), key=self.dims.__getitem__)
         return jnp.transpose(part, inverse)
@@ -65,15 +69,15 @@ class Expand:
     shape: tuple[int, ...]
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return spread(array, self.shape)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced; fails where elements are repeated."""
         if array.size != part.size:
             raise RuntimeError(
@@ -121,7 +125,7 @@ class Slice:
         """The number of start positions that the step takes."""
         return len(self.cuts)
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         sizes = list(shape)
         for cut in self.cuts:
@@ -133,7 +137,7 @@ class Slice:
     def _squeezed(self) -> tuple[int, ...]:
         return tuple(cut.dim for cut in self.cuts if cut.squeeze)
 
-    def _block(self, array: jax.Array, starts: Any) -> tuple[list[Any], jax.Array]:
+    def _block(self, array: jax.Array, starts: Starts) -> tuple[list[jax.Array], jax.Array]:
         positions, sizes = [jnp.int64(0)] * array.ndim, list(array.shape)
         for i, cut in enumerate(self.cuts):
             positions[cut.dim], sizes[cut.dim] = starts[i], cut.span
@@ -146,7 +150,7 @@ class Slice:
             strides[cut.dim] = cut.stride
         return None if set(strides) <= {1} else strides
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         _, block = self._block(array, starts)
         strides = self._strides(array.ndim)
@@ -156,7 +160,7 @@ class Slice:
             return part
         return jnp.where(self._is_inside(array, starts), part, missing(array.dtype))
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         positions, block = self._block(array, starts)
         part = lax.expand_dims(part, self._squeezed)
@@ -171,13 +175,13 @@ class Slice:
     def _is_computed(self) -> bool:
         return any(cut.computed for cut in self.cuts)
 
-    def _is_inside(self, array: jax.Array, starts: Any) -> Any:
+    def _is_inside(self, array: jax.Array, starts: Starts) -> jax.Array:
         pairs = zip(self.cuts, starts, strict=True)
         found = [start < array.shape[cut.dim] for cut, start in pairs if cut.computed]
         return functools.reduce(jnp.logical_and, found)
 
 
-def missing(dtype: Any) -> Any:
+def missing(dtype: np.dtype) -> np.ndarray | np.bool:
     """The value read at positions out of range."""
     if jnp.issubdtype(dtype, jnp.inexact):
         return np.asarray(np.nan, dtype)
@@ -200,16 +204,16 @@ class Diagonal:
         rows, columns = shape[self.dim1], shape[self.dim2]
         return max(0, min(rows + min(self.offset, 0), columns - max(self.offset, 0)))
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         kept = tuple(n for d, n in enumerate(shape) if d not in (self.dim1, self.dim2))
         return (*kept, self._length(shape)), dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return jnp.diagonal(array, self.offset, self.dim1, self.dim2)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         along = jnp.arange(self._length(array.shape))
         moved = jnp.moveaxis(array, (self.dim1, self.dim2), (-2, -1))
@@ -225,18 +229,18 @@ class Bitcast:
     numpy_dtype: np.dtype
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         if self.numpy_dtype.itemsize == dtype.itemsize:
             return shape, self.numpy_dtype
         last = shape[-1] * dtype.itemsize // self.numpy_dtype.itemsize
         return (*shape[:-1], last), self.numpy_dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return _bitcast(array, self.numpy_dtype)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         return _bitcast(part, array.dtype)
 
@@ -287,15 +291,15 @@ class ComplexPart:
     imaginary: bool
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         return shape, _real_dtype(dtype)
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return jnp.imag(array) if self.imaginary else jnp.real(array)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         if self.imaginary:
             return lax.complex(jnp.real(array), part)
@@ -309,17 +313,17 @@ class ComplexPairs:
     inverse: bool
     starts: ClassVar[int] = 0
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         if self.inverse:
             return shape[:-1], np.result_type(dtype, np.complex64)
         return (*shape, 2), _real_dtype(dtype)
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return _from_pairs(array) if self.inverse else _to_pairs(array)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         return _to_pairs(part) if self.inverse else _from_pairs(part)
 
@@ -348,14 +352,14 @@ class Windows:
         first = jnp.arange(self._count(length)) * self.step
         return first[:, None] + jnp.arange(self.size)
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         if not shape:
             return (self.size,), dtype
         count = self._count(shape[self.dim])
         return (*shape[: self.dim], count, *shape[self.dim + 1 :], self.size), dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         if not array.ndim:
             return jnp.reshape(array, 1)[: self.size]
@@ -363,7 +367,7 @@ class Windows:
         windows = array[..., self._positions(array.shape[-1])]
         return jnp.moveaxis(windows, -2, self.dim)
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced; fails where windows overlap."""
         if not array.ndim:
             return jnp.reshape(part, ()) if self.size else array
@@ -383,21 +387,21 @@ class Strided:
     strides: tuple[int, ...]
     starts: ClassVar[int] = 1
 
-    def _positions(self, start: Any) -> jax.Array:
+    def _positions(self, start: jax.typing.ArrayLike) -> jax.Array:
         positions = jnp.asarray(start)
         for size, stride in zip(self.shape, self.strides, strict=True):
             positions = positions[..., None] + jnp.arange(size) * stride
         return positions
 
-    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    def result(self, shape: Shape, dtype: np.dtype) -> tuple[Shape, np.dtype]:
         """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
-    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+    def read(self, array: jax.Array, starts: Starts) -> jax.Array:
         """The viewed part of ``array``."""
         return jnp.reshape(array, -1)[self._positions(starts[0])]
 
-    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+    def write(self, array: jax.Array, starts: Starts, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
         flat = jnp.reshape(array, -1).at[self._positions(starts[0])].set(part)
         return jnp.reshape(flat, array.shape)

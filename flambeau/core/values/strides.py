@@ -7,11 +7,10 @@ the strides follow from a chain of view steps on a contiguous base.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from flambeau.core.support.generations import remembered
+from flambeau.core.types import DTypeLike
 from flambeau.core.values.steps import (
     Bitcast,
     ComplexPairs,
@@ -21,6 +20,7 @@ from flambeau.core.values.steps import (
     Permute,
     Reshape,
     Slice,
+    Starts,
     Step,
     Strided,
     Windows,
@@ -39,7 +39,7 @@ def contiguous_strides(shape: Ints) -> Ints:
     return tuple(reversed(strides))
 
 
-def is_in_order(view: View, base_shape: Ints, base_dtype: Any) -> bool:
+def is_in_order(view: View, base_shape: Ints, base_dtype: DTypeLike) -> bool:
     """Whether the viewed elements are contiguous, so that no copy is needed."""
     strides = strides_of(view.steps, base_shape, np.dtype(base_dtype))
     if 0 in view.shape:
@@ -48,7 +48,7 @@ def is_in_order(view: View, base_shape: Ints, base_dtype: Any) -> bool:
     return all(a == b or size == 1 for a, b, size in zip(strides, wanted, view.shape, strict=True))
 
 
-def layout_of(view: View, base_shape: Ints, base_dtype: Any) -> tuple[Ints, int] | None:
+def layout_of(view: View, base_shape: Ints, base_dtype: DTypeLike) -> tuple[Ints, int] | None:
     """The strides of a view, in elements, and its offset, in bytes.
 
     Returns:
@@ -65,13 +65,13 @@ def layout_of(view: View, base_shape: Ints, base_dtype: Any) -> tuple[Ints, int]
     return strides, offset_of(view, base_shape, base_dtype)
 
 
-def can_reshape(view: View, base_shape: Ints, base_dtype: Any, shape: Ints) -> bool:
+def can_reshape(view: View, base_shape: Ints, base_dtype: DTypeLike, shape: Ints) -> bool:
     """Whether the viewed elements can take another shape without being copied."""
     strides = strides_of(view.steps, base_shape, np.dtype(base_dtype))
     return reshaped_strides(view.shape, strides, shape) is not None
 
 
-def memory_order(view: View, base_shape: Ints, base_dtype: Any) -> Ints:
+def memory_order(view: View, base_shape: Ints, base_dtype: DTypeLike) -> Ints:
     """The dimensions of a view in the order in which memory walks them, the slowest first.
 
     For an expanded view, whose elements share memory, it is the order of the dimensions.
@@ -83,7 +83,7 @@ def memory_order(view: View, base_shape: Ints, base_dtype: Any) -> Ints:
 
 
 @remembered
-def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
+def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: np.dtype) -> Ints:
     """The strides of the view of a contiguous array through ``steps``."""
     strides = contiguous_strides(shape)
     for step in steps:
@@ -92,7 +92,7 @@ def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
     return strides
 
 
-def offset_of(view: View, base_shape: Ints, base_dtype: Any) -> int:
+def offset_of(view: View, base_shape: Ints, base_dtype: DTypeLike) -> int:
     """The number of bytes from the base's first element to the first viewed one."""
     shape, dtype = base_shape, np.dtype(base_dtype)
     strides, offset, taken = contiguous_strides(shape), 0, 0
@@ -107,7 +107,7 @@ def offset_of(view: View, base_shape: Ints, base_dtype: Any) -> int:
     return offset
 
 
-def _elements_before(step: Step, strides: Ints, starts: Any) -> int:
+def _elements_before(step: Step, strides: Ints, starts: Starts) -> int:
     match step:
         case Slice():
             cuts = zip(step.cuts, starts, strict=True)
@@ -123,7 +123,7 @@ def _elements_before(step: Step, strides: Ints, starts: Any) -> int:
     return 0
 
 
-def _strides_after(step: Step, shape: Ints, strides: Ints, dtype: Any) -> Ints:
+def _strides_after(step: Step, shape: Ints, strides: Ints, dtype: np.dtype) -> Ints:
     match step:
         case Reshape():
             found = reshaped_strides(shape, strides, step.shape)

@@ -8,8 +8,8 @@ declared.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from jax.core import Tracer
@@ -22,6 +22,7 @@ from flambeau.core.support import debugger, format, naming, world
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.support.modes import modes
 from flambeau.core.support.owners import owner_of
+from flambeau.core.types import Args, Contents, Function, Kwargs, Tangent
 from flambeau.core.values import pytree
 from flambeau.core.values.attributes import Attributes, handle_on
 from flambeau.core.values.cell import Cell, is_abstract
@@ -33,6 +34,8 @@ from flambeau.core.values.strides import contiguous_strides, is_in_order, offset
 from flambeau.core.values.tensor_class import TensorMeta
 from flambeau.core.values.tracers import constant
 from flambeau.core.values.view import View
+
+_Kind = TypeVar("_Kind", bound="Tensor")
 
 if TYPE_CHECKING:
     # Operators attach themselves as methods when they are declared; `tools/stubs.py` lists them.
@@ -55,7 +58,7 @@ class Size(tuple[int, ...]):
             count *= size
         return count
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         found = tuple.__getitem__(self, index)
         return Size(found) if isinstance(index, slice) else found
 
@@ -68,12 +71,12 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"{naming.package}.Size({list(self)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> Args:
         return Size, (tuple(self),)
 
 
 def _disabled_torch_function_impl(
-    func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    func: Function, types: Iterable[type], args: Args = (), kwargs: Kwargs | None = None
 ) -> Any:
     """A ``__torch_function__`` that overrides nothing; an override may call it too."""
     modes.overrides_disabled += 1
@@ -96,20 +99,20 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     _view: View | None
     _inference: bool
     # A `flambeau.core.values.dual.Tangent`, which is valid while its level is open.
-    _tangent: Any
+    _tangent: Tangent | None
     __array_priority__ = 1000
 
     if TYPE_CHECKING:
         # Set by later modules: `convert`, `viewing`, `overrides`.
-        _legacy_array: ClassVar[Callable[..., Any]]
-        _rebuild: ClassVar[Callable[..., Any]]
+        _legacy_array: ClassVar[Function]
+        _rebuild: ClassVar[Function]
         _replay_view: ClassVar[Callable[..., None]]
-        _view_of_tangent: ClassVar[Callable[..., Any]]
+        _view_of_tangent: ClassVar[Function]
         _make_alias_of_leaf: ClassVar[Callable[..., None]]
         _ask_about_methods: ClassVar[Any]
         __torch_function__: ClassVar[Any]
 
-    def __init_subclass__(cls, parts: pytree.OwnParts | None = None, **options: Any) -> None:
+    def __init_subclass__(cls, parts: pytree.OwnParts | None = None, **options: object) -> None:
         super().__init_subclass__(**options)
         if parts is None:
             pytree.register(cls)
@@ -126,11 +129,11 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     # Making tensors
 
     @staticmethod
-    def _wrap(array: Any) -> Tensor:
+    def _wrap(array: Contents) -> Tensor:
         """A new tensor that holds ``array`` in a Cell of its own."""
         return handle_on(Cell(array), Tensor)
 
-    def _alias(self, cls: type[Tensor]) -> Any:
+    def _alias(self, cls: type[_Kind]) -> _Kind:
         """A new handle of class ``cls`` on the same elements, outside the tape."""
         alias = handle_on(self._cell, cls)
         if self._view is not None:
@@ -139,7 +142,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
             modes.trace.derive(alias, self)
         return alias
 
-    def _constant(self, cls: type[Tensor]) -> Any:
+    def _constant(self, cls: type[_Kind]) -> _Kind:
         """`_alias` that stops the gradients of JAX's transformations too."""
         if isinstance(self._cell.array, Tracer) and (
             modes.trace is None or transformation() is not None
@@ -154,7 +157,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         alias.requires_grad = require_grad
         return alias
 
-    def as_subclass(self, cls: type[Tensor]) -> Any:
+    def as_subclass(self, cls: type[_Kind]) -> _Kind:
         """This tensor as an instance of ``cls``, on the same elements and with the same history."""
         alias = self._alias(cls)
         alias._view, alias._tangent = self._view, self._tangent
@@ -167,7 +170,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     # The value
 
-    def _read(self) -> Any:
+    def _read(self) -> Contents:
         """The array of this tensor's elements at present."""
         cell, view, trace = self._cell, self._view, modes.trace
         if trace is not None:
@@ -184,7 +187,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
                 keep(view, array)
         return view.array
 
-    def _store(self, array: Any) -> None:
+    def _store(self, array: Contents) -> None:
         """Replace this tensor's elements by an ``array`` of the same shape and dtype.
 
         A view also takes a number, or an array that broadcasts.
@@ -205,7 +208,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         if view is not None:
             view.remember(part, cell.version)
 
-    def _store_later(self, make: Callable[[], Any]) -> None:
+    def _store_later(self, make: Function) -> None:
         """`_store` the array that ``make()`` gives; deferred to the first read if possible."""
         alone = self._view is None and modes.inside is None
         if alone and not (meshes.in_use and meshes.mesh_of(self._cell.array)):
@@ -244,7 +247,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         """The same elements as a tensor that is not part of the tape."""
         return self._constant(Tensor if modes.overrides_disabled else type(self))
 
-    def detach_(self) -> Any:
+    def detach_(self) -> Self:
         """Take this tensor itself off the tape."""
         if self._is_view():
             raise RuntimeError("cannot detach a view in place; use detach() instead")
@@ -372,7 +375,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         """Whether this tensor was made in `inference_mode`."""
         return self._inference
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         """Whether the elements are contiguous in the base of this view.
 
         Args:
@@ -408,7 +411,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: object = None) -> str:
         is_plain = type(self) in PLAIN_TYPES
         text = format.tensor_repr(
             None if self.is_meta else self._shown_value(),
@@ -423,7 +426,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         )
         return f"Parameter({text})" if not is_plain and self.__dict__.get("_is_param") else text
 
-    def _shown_value(self) -> Any:
+    def _shown_value(self) -> Contents:
         array = self._cell.array
         array = array if isinstance(array, Tracer) else self._read()
         if not isinstance(array, Tracer):
@@ -434,7 +437,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     # Copies
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
@@ -453,14 +456,14 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         vars(copied).update(copy.deepcopy(self._shown_attributes(), memo))
         return copied
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         """A leaf of the tape on the same elements."""
         copied = self._constant(type(self))
         copied._requires_grad = self.requires_grad
         vars(copied).update(self._shown_attributes())
         return copied
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: object) -> Args:
         # The history is dropped: the copy is a leaf.
         if naming.reduced is not None:
             return naming.reduced(self)
@@ -468,7 +471,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
             type(self), *self._pickled_value(), self.requires_grad, self._shown_attributes(),
         )  # fmt: skip
 
-    def _pickled_value(self) -> tuple[Any, str]:
+    def _pickled_value(self) -> tuple[object, str]:
         """The elements as NumPy (shape and dtype on meta), and the name of the device."""
         array = self._read()
         if is_abstract(array):
@@ -487,7 +490,7 @@ def register_plain_type(cls: type[Tensor]) -> None:
     PLAIN_TYPES.add(cls)
 
 
-def method(function: Callable[..., Any]) -> Callable[..., Any]:
+def method(function: Function) -> Function:
     """Attach ``function`` to Tensor under its own name."""
     setattr(Tensor, function.__name__, function)
     return function

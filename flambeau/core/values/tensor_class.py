@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import weakref
 from types import FrameType
-from typing import Any
 
 from flambeau.core.support import world
 from flambeau.core.support.identity import Same
@@ -19,13 +18,13 @@ __all__: list[str] = []
 
 _MISSING = object()
 #: The original attributes of classes, where code outside flambeau replaced them.
-_originals: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+_originals: weakref.WeakKeyDictionary[type, dict[str, object]] = weakref.WeakKeyDictionary()
 
 
 class TensorMeta(type):
     """The metaclass of Tensor, so that subclasses can define which objects are instances."""
 
-    def __setattr__(cls, name: str, value: Any) -> None:
+    def __setattr__(cls, name: str, value: object) -> None:
         _note(cls, name)
         type.__setattr__(cls, name, value)
 
@@ -51,7 +50,7 @@ def _note(cls: type, name: str) -> None:
     world.bump()
 
 
-def replaced() -> list[tuple[Any, str, Any]]:
+def replaced() -> list[tuple[Same, str, Same]]:
     """The members of tensor classes that were replaced, in a comparable form."""
     return [
         (Same(cls), name, Same(vars(cls).get(name, _MISSING)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,10 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.devices.device import get_default_device, of_sharding
+from flambeau.core.devices.device import device, get_default_device, of_sharding
 from flambeau.core.support import debugger
+from flambeau.core.support.handle import HookDict
 from flambeau.core.support.identity import MISSING
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Backward, Contents, Cotangent, Function, Key, Node, Tensor, View
 from flambeau.core.values.before import Before
 from flambeau.core.values.cell import Cell, is_abstract, next_epoch
 from flambeau.core.values.inside import Block, Conditions
@@ -40,7 +42,7 @@ class TracedValueError(RuntimeError):
 
     line: str | None = None
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: object) -> None:
         super().__init__(*args)
         trace = modes.trace
         if trace is not None and trace.refused is None and not debugger.at_its_prompt():
@@ -76,32 +78,32 @@ class Handle(NamedTuple):
     """
 
     cell: Cell
-    view: Any
+    view: View | None
     cls: type
     accumulator: Any
-    grad_fn: Any
+    grad_fn: Node | None
     output_nr: int
     requires_grad: bool
 
     @staticmethod
-    def of(tensor: Any) -> Handle:
+    def of(tensor: Tensor) -> Handle:
         """The present state of ``tensor``."""
         return Handle(
             tensor._cell, tensor._view, type(tensor), tensor._accumulator, tensor._grad_fn,
             tensor._output_nr, tensor._requires_grad,
         )  # fmt: skip
 
-    def is_of(self, tensor: Any) -> bool:
+    def is_of(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` has the Cell, view and class still."""
         return (tensor._cell, tensor._view, type(tensor)) == (self.cell, self.view, self.cls)
 
-    def put_back(self, tensor: Any) -> None:
+    def put_back(self, tensor: Tensor) -> None:
         """Restore the Cell, view and class of ``tensor``."""
         if type(tensor) is not self.cls:
             tensor.__class__ = self.cls
         tensor._cell, tensor._view, tensor._accumulator = self.cell, self.view, self.accumulator
 
-    def put_history_back(self, tensor: Any) -> None:
+    def put_history_back(self, tensor: Tensor) -> None:
         """Restore the history and the flag of ``tensor``."""
         tensor._grad_fn, tensor._output_nr = self.grad_fn, self.output_nr
         tensor._requires_grad = self.requires_grad
@@ -136,24 +138,24 @@ class Trace(Block):
     """
 
     def __init__(self, first_sequence: int) -> None:
-        self.reads: dict[Cell, Any] = {}
-        self.values: dict[Cell, Any] = {}
+        self.reads: dict[Cell, Contents] = {}
+        self.values: dict[Cell, Contents] = {}
         self.versions: dict[Cell, int] = {}
-        self.grads: dict[Any, Any] = {}
-        self.grads_read: dict[Any, Any] = {}
+        self.grads: dict[Tensor, Any] = {}
+        self.grads_read: dict[Tensor, Tensor | None] = {}
         self.modules: dict[Any, None] = {}
-        self.watched: dict[Any, tuple[Any, Callable[[], Any], Any]] = {}
+        self.watched: dict[Key, tuple[object, Callable[[], object], object]] = {}
         self.before = Before()
-        self.tensors: dict[Any, Handle] = {}
-        self.derived: dict[Any, None] = {}
-        self.flags: dict[Any, bool] = {}
-        self.free: set[Any] = set()
-        self.exchanged: dict[Any, None] = {}
-        self.looked_at: dict[Any, None] = {}
+        self.tensors: dict[Tensor, Handle] = {}
+        self.derived: dict[Tensor, None] = {}
+        self.flags: dict[Tensor, bool] = {}
+        self.free: set[Tensor] = set()
+        self.exchanged: dict[Tensor, None] = {}
+        self.looked_at: dict[Tensor, None] = {}
         self.first_sequence = first_sequence
         self.refused: TracedValueError | None = None
-        self.device: Any = None
-        self.stand_in: Callable[[Cell], Any] | None = None
+        self.device: device | None = None
+        self.stand_in: Callable[[Cell], Contents] | None = None
         self.conditions = Conditions()
         self.spans_processes: bool = False
         self._owners: dict[int, Cell] = {}
@@ -179,12 +181,12 @@ class Trace(Block):
         """See `Block.owns`."""
         return self.is_made_inside(cell)
 
-    def require(self, find: Callable[[], Any]) -> None:
+    def require(self, find: Callable[[], jax.Array]) -> None:
         """See `Block.require`; inside `outside` nothing is traced."""
         if modes.trace is self:
             self.conditions.add(find)
 
-    def writer(self, cell: Cell, array: Any) -> Any:
+    def writer(self, cell: Cell, array: Contents) -> Block | None:
         """See `flambeau.core.values.inside.writer`; inside `outside` the trace takes no part."""
         if modes.trace is not self:
             return super().writer(cell, array)
@@ -192,7 +194,7 @@ class Trace(Block):
             self.transformation.writer(cell, array)
         return self
 
-    def read(self, cell: Cell) -> Any:
+    def read(self, cell: Cell) -> Contents:
         """The value of ``cell`` as the traced program sees it."""
         value = self.values.get(cell, MISSING)
         if value is not MISSING:
@@ -212,16 +214,16 @@ class Trace(Block):
             self.reads[cell] = array
         return array
 
-    def arguments(self) -> list[Any]:
+    def arguments(self) -> list[Tensor]:
         """The tensors among the arguments of the traced function, as the caller passed them."""
         return []
 
-    def as_input(self, cell: Cell, array: Any) -> Any:
+    def as_input(self, cell: Cell, array: Contents) -> Contents:
         """The array of ``cell`` for a read from Python; a tracer if later values may differ."""
         is_known = isinstance(array, Tracer) or cell not in self.reads
         return array if is_known else jnp.array(array, copy=True)
 
-    def _make_own(self, cell: Cell, array: Any) -> Any:
+    def _make_own(self, cell: Cell, array: Contents) -> Contents:
         # Two Cells may hold the same array (a clone does); the program must tell them apart.
         with jax.ensure_compile_time_eval():
             array = cell.array = array.copy()
@@ -235,7 +237,7 @@ class Trace(Block):
             return False
         return not any(map(range.__contains__, self._asides, itertools.repeat(born)))
 
-    def write(self, cell: Cell, array: Any) -> None:
+    def write(self, cell: Cell, array: Contents) -> None:
         """Record that the traced program writes ``array`` to ``cell``."""
         if isinstance(cell.array, Tracer) or self.is_made_inside(cell):
             is_outside = isinstance(array, jax.Array) and not isinstance(array, Tracer)
@@ -249,7 +251,7 @@ class Trace(Block):
         """The number of writes to ``cell`` in the traced program."""
         return max(1, cell.version - self.versions[cell])
 
-    def get_grad(self, tensor: Any) -> Any:
+    def get_grad(self, tensor: Tensor) -> Any:
         """The ``.grad`` of ``tensor`` as the traced program sees it."""
         grad = self.grads.get(tensor, MISSING)
         if grad is MISSING:
@@ -261,16 +263,16 @@ class Trace(Block):
                 )
         return grad
 
-    def set_grad(self, tensor: Any, grad: Any) -> None:
+    def set_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
         """Record that the traced program sets the ``.grad`` of ``tensor``."""
         self.grads[tensor] = grad
 
-    def note(self, tensor: Any) -> None:
+    def note(self, tensor: Tensor) -> None:
         """Note that ``tensor`` was used, so that the guard watches its flag and its Cell."""
         if tensor not in self.tensors and self.is_outside(tensor):
             self.tensors[tensor] = Handle.of(tensor)
 
-    def is_outside(self, tensor: Any) -> bool:
+    def is_outside(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` existed before the trace."""
         if tensor in self.exchanged:
             return True
@@ -279,45 +281,45 @@ class Trace(Block):
         is_new = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
         return not is_new and tensor not in self.derived
 
-    def derive(self, tensor: Any, source: Any) -> None:
+    def derive(self, tensor: Tensor, source: Tensor) -> None:
         """Note that ``tensor`` is a new handle on the Cell of ``source``."""
         self.note(source)
         self.derived[tensor] = None
 
-    def exchange(self, tensor: Any) -> None:
+    def exchange(self, tensor: Tensor) -> None:
         """Note that ``tensor`` is about to be given another Cell, view or class."""
         if tensor not in self.exchanged and self.is_outside(tensor):
             self.note(tensor)
             self.exchanged[tensor] = None
 
-    def touch(self, table: Any) -> None:
+    def touch(self, table: object) -> None:
         """Note that ``table``, of a module's members, is about to change."""
 
-    def touch_hooks(self, table: Any) -> None:
+    def touch_hooks(self, table: object) -> None:
         """Note that ``table``, of a module's hooks, is about to change."""
 
-    def touch_attributes(self, tensor: Any) -> None:
+    def touch_attributes(self, tensor: Tensor) -> None:
         """Note that the user is about to set an attribute of ``tensor``."""
 
-    def show_attributes(self, tensor: Any) -> None:
+    def show_attributes(self, tensor: Tensor) -> None:
         """Note that code asks for all attributes that the user has set on ``tensor``."""
 
     def change_class(self, cls: type, name: str) -> None:
         """Note that a member of a class of tensors is about to be replaced."""
 
-    def ask(self, tensor: Any, question: Callable[..., Any], *args: Any) -> Any:
+    def ask(self, tensor: Tensor, question: Function, *args: object) -> Any:
         """The answer to a question about ``tensor``, or about the argument that it replaces."""
         return question(tensor, *args)
 
-    def look_at(self, tensor: Any) -> None:
+    def look_at(self, tensor: Tensor) -> None:
         """Make the guard check properties of ``tensor``: shape, dtype, flag, is_leaf."""
         if tensor not in self.looked_at and self.is_outside(tensor):
             self.looked_at[tensor] = None
 
-    def add_hook(self, tensor: Any, method: str, hooks: Any) -> None:
+    def add_hook(self, tensor: Tensor, method: str, hooks: HookDict) -> None:
         """Note that ``method`` of ``tensor`` is about to add a hook to ``hooks``."""
 
-    def refuse_version(self, tensor: Any) -> None:
+    def refuse_version(self, tensor: Tensor) -> None:
         """Fail if ``tensor`` is from outside: its version differs at each call."""
         if self.is_outside(tensor):
             raise TracedValueError(
@@ -326,14 +328,14 @@ class Trace(Block):
                 "outside of the function"
             )
 
-    def set_flag(self, tensor: Any) -> None:
+    def set_flag(self, tensor: Tensor) -> None:
         """Note that the ``requires_grad`` of ``tensor`` is about to be set."""
         if tensor not in self.flags and self.is_outside(tensor):
             self.flags[tensor] = tensor._requires_grad
             if tensor not in self.tensors and tensor not in self.looked_at:
                 self.free.add(tensor)
 
-    def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
+    def watch(self, owner: object, snapshot: Callable[[], object], name: object = None) -> bool:
         """Make the guard compare the result of ``snapshot()`` now with later results.
 
         Code that changes its value must call `world.bump`.
@@ -352,7 +354,11 @@ class Trace(Block):
         return True
 
     def read_entry(
-        self, table: Any, key: Any, watch: tuple[int, Any], in_place: bool = False
+        self,
+        table: dict[Any, Any],
+        key: Hashable,
+        watch: tuple[int, object],
+        in_place: bool = False,
     ) -> Any:
         """The entry of a dictionary that the function reads; a number may be an input.
 
@@ -364,28 +370,28 @@ class Trace(Block):
         """
         return dict.get(table, key)
 
-    def set_entry(self, table: Any, key: Any) -> None:
+    def set_entry(self, table: object, key: Hashable) -> None:
         """Note that the function is about to set an entry of a dictionary."""
 
-    def note_setting(self, read: Callable[[], Any]) -> None:
+    def note_setting(self, read: Callable[[], object]) -> None:
         """Note that the function reads a setting of the process, which ``read`` returns."""
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
         """A block that runs only flambeau's and JAX's code, which reads no state of the user's."""
         return contextlib.nullcontext()
 
-    def place(self) -> Any:
+    def place(self) -> device:
         """The device that the traced program runs on."""
         for array in self.reads.values():
             if array.committed:
                 return of_sharding(array.sharding)
         return get_default_device() if self.device is None else self.device
 
-    def place_of(self, cell: Cell) -> Any:
+    def place_of(self, cell: Cell) -> device:
         """The device of a Cell's array, which is a tracer."""
         return self.place()
 
-    def moved(self, source: Any, target: Any) -> Any:
+    def moved(self, source: Tensor, target: device) -> Tensor | None:
         """A tensor moved to the program's device; ``None`` if it is already there."""
         return None
 
@@ -404,7 +410,7 @@ class Trace(Block):
             "out of the compiled function"
         )
 
-    def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
+    def before_pull(self, run: Backward, node: Node, cotangents: list[Cotangent]) -> None:
         """Called by the engine before it runs a node.
 
         Args:
@@ -423,7 +429,7 @@ class Trace(Block):
                 "backward() outside"
             )
 
-    def after_pull(self, run: Any, gradients: Any) -> Any:
+    def after_pull(self, run: Backward, gradients: Sequence[Cotangent]) -> Sequence[Cotangent]:
         """Called by the engine with the gradients that a node gave; returns them."""
         return gradients
 

@@ -7,13 +7,13 @@ this, when the tracer is used; `no_longer_known` is the error.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from jax import lax
 from jax.core import Tracer
 from jax.errors import UnexpectedTracerError
 
 from flambeau.core.support.warning import warn
+from flambeau.core.types import Contents, Tensor
 from flambeau.core.values.trace import TracedValueError
 
 
@@ -38,7 +38,7 @@ def check_alive(tracer: Tracer) -> None:
         raise no_longer_known() from None
 
 
-def constant(array: Any) -> Any:
+def constant(array: Contents) -> Contents:
     """``array``, with gradients of JAX's transformations stopped.
 
     Raises:
@@ -52,7 +52,7 @@ def constant(array: Any) -> Any:
         raise no_longer_known() from None
 
 
-def warn_of_constants(tensors: Iterable[Any]) -> None:
+def warn_of_constants(tensors: Iterable[Tensor]) -> None:
     """Warn of parameters that a function under ``jax.jit`` finds outside itself.
 
     Args:

@@ -11,9 +11,10 @@ later every call in the thread fails.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from flambeau.core.types import Leaf, Tree
 from flambeau.core.values.tensor import Tensor
 
 
@@ -31,7 +32,7 @@ class Kind(NamedTuple):
     """
 
     cls: Any
-    keys: tuple[Any, ...] = ()
+    keys: tuple[Hashable, ...] = ()
     option: Any = None
     key_types: tuple[type, ...] = ()
     attributes: str = "none"
@@ -49,7 +50,7 @@ class Structure(NamedTuple):
     """
 
     kind: Any
-    parts: tuple[Any, ...]
+    parts: tuple[Structure, ...]
 
     def __repr__(self) -> str:
         if self.kind is None:
@@ -69,9 +70,9 @@ class Structure(NamedTuple):
 
 LEAF = Structure(None, ())
 #: A function of a value that returns its kind and its members, or ``None`` for a leaf.
-TakeApart = Callable[[Any], tuple[Kind, Iterable[Any]] | None]
+TakeApart = Callable[[Any], tuple[Kind, Iterable[Tree]] | None]
 #: A function of a kind and new members that returns a container.
-PutTogether = Callable[[Any, list[Any]], Any]
+PutTogether = Callable[[Kind, list[Tree]], Tree]
 # Faster than the class.
 _structure = functools.partial(tuple.__new__, Structure)
 
@@ -81,7 +82,7 @@ class CircularError(RecursionError):
 
 
 def flatten(
-    value: Any, leaves: list[Any], take_apart: TakeApart, inside: tuple[int, ...] = ()
+    value: Tree, leaves: list[Leaf], take_apart: TakeApart, inside: tuple[int, ...] = ()
 ) -> Structure:
     """Append the leaves of a tree to ``leaves``, and return its structure.
 
@@ -109,7 +110,7 @@ def flatten(
     return _structure((kind, tuple(structures)))
 
 
-def unflatten(structure: Structure, leaves: Iterator[Any], put_together: PutTogether) -> Any:
+def unflatten(structure: Structure, leaves: Iterator[Leaf], put_together: PutTogether) -> Tree:
     """The inverse of `flatten`, with other leaves."""
     kind, parts = structure
     if kind is None:
@@ -121,8 +122,10 @@ def unflatten(structure: Structure, leaves: Iterator[Any], put_together: PutToge
 
 
 def flatten_up_to(
-    structure: Structure, value: Any, members_as: Callable[[Structure, Any], Any]
-) -> list[Any] | None:
+    structure: Structure,
+    value: Tree,
+    members_as: Callable[[Structure, Tree], Sequence[Tree] | None],
+) -> list[Tree] | None:
     """The parts of a tree at the leaves of the structure of another; ``None`` if it does not fit.
 
     ``members_as`` returns a container's members, as many as its structure has parts, or ``None``.
@@ -132,7 +135,7 @@ def flatten_up_to(
     members = members_as(structure, value)
     if members is None:
         return None
-    found: list[Any] = []
+    found: list[Tree] = []
     for part, member in zip(structure.parts, members, strict=True):
         below = [member] if part is LEAF else flatten_up_to(part, member, members_as)
         if below is None:
@@ -141,7 +144,7 @@ def flatten_up_to(
     return found
 
 
-def members_of(values: Iterable[Any]) -> Iterator[Any]:
+def members_of(values: Iterable[Tree]) -> Iterator[Leaf]:
     """The values, with the members of lists and tuples in their place."""
     for each in values:
         if isinstance(each, list | tuple):
@@ -151,8 +154,8 @@ def members_of(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def map_tensors(
-    function: Callable[[Tensor], Any], value: Any, containers: Any = list | tuple
-) -> Any:
+    function: Callable[[Tensor], object], value: Tree, containers: Any = list | tuple
+) -> Tree:
     """``value`` with ``function`` applied to each tensor in lists and tuples, or ``containers``.
 
     Subclasses are containers too. Those of dictionaries become plain dictionaries.

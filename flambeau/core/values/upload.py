@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +14,11 @@ from flambeau.core.devices import spanning
 from flambeau.core.programs import forks
 from flambeau.core.support.jax_private import batched_device_put
 from flambeau.core.support.modes import modes
+from flambeau.core.types import Args, Contents, JaxDevice
 from flambeau.core.values.cell import abstract, is_abstract
 
 
-def upload(array: np.ndarray, where: Any) -> jax.Array:
+def upload(array: np.ndarray, where: JaxDevice) -> jax.Array:
     """A NumPy array as a JAX array that is committed to a device.
 
     Every array of the library is committed, since XLA compiles a program again for operands that
@@ -37,7 +37,7 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
     return batched_device_put(aval, sharding, [array], devices, True)
 
 
-def beside(array: np.ndarray, other: Any) -> Any:
+def beside(array: np.ndarray, other: Contents) -> Contents:
     """A NumPy array on the devices of another array.
 
     Args:
@@ -63,7 +63,7 @@ def beside(array: np.ndarray, other: Any) -> Any:
 
 # An entry takes a kilobyte.
 @functools.lru_cache(maxsize=512)
-def _destination(shape: tuple[int, ...], dtype: np.dtype[Any], where: Any) -> tuple[Any, ...]:
+def _destination(shape: tuple[int, ...], dtype: np.dtype, where: JaxDevice) -> Args:
     """JAX's description of an unsharded array: everything except the elements."""
     aval = jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
     return aval, _on_one_device(where), [where]

@@ -18,23 +18,25 @@ import numpy as np
 from flambeau.core.devices import exhaustion
 from flambeau.core.fusion.seam import fusible
 from flambeau.core.kernels.casting import cast
+from flambeau.core.kernels.kinds import Operand
 from flambeau.core.support.generations import remembered
+from flambeau.core.types import Contents, Key, Shape, Tensor
 from flambeau.core.values import plan
 from flambeau.core.values.cell import abstract
-from flambeau.core.values.steps import Step
+from flambeau.core.values.steps import Starts, Step
 from flambeau.core.values.tracers import no_longer_known
 
 
 def result_of(
-    steps: tuple[Step, ...], shape: tuple[int, ...], dtype: Any
-) -> tuple[tuple[int, ...], Any]:
+    steps: tuple[Step, ...], shape: tuple[int, ...], dtype: np.dtype
+) -> tuple[Shape, np.dtype]:
     """Shape and NumPy dtype of the array that reading ``steps`` gives."""
     for step in steps:
         shape, dtype = step.result(shape, dtype)
     return shape, dtype
 
 
-def read_through(steps: tuple[Step, ...], array: jax.Array, starts: Any) -> jax.Array:
+def read_through(steps: tuple[Step, ...], array: jax.Array, starts: Starts) -> jax.Array:
     """Follow ``steps`` from the base array to the viewed part."""
     used = 0
     for step in steps:
@@ -44,7 +46,7 @@ def read_through(steps: tuple[Step, ...], array: jax.Array, starts: Any) -> jax.
 
 
 def write_through(
-    steps: tuple[Step, ...], array: jax.Array, starts: Any, part: jax.Array
+    steps: tuple[Step, ...], array: jax.Array, starts: Starts, part: jax.Array
 ) -> jax.Array:
     """The base array with the part selected by ``steps`` replaced by ``part``."""
     if not steps:
@@ -68,13 +70,15 @@ def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     return fusible(functools.partial(write_fitted, steps), "write")
 
 
-def write_fitted(steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any) -> jax.Array:
+def write_fitted(
+    steps: tuple[Step, ...], array: jax.Array, starts: Starts, part: Operand
+) -> jax.Array:
     """`write_through` of a value that `fitted` converts to the part's shape and dtype."""
     part = fitted(part, *result_of(steps, array.shape, array.dtype))
     return write_through(steps, array, starts, part)
 
 
-def fitted(value: Any, shape: tuple[int, ...], numpy_dtype: Any) -> jax.Array:
+def fitted(value: Operand, shape: tuple[int, ...], numpy_dtype: np.dtype) -> jax.Array:
     """A number or array as ``numpy_dtype``, broadcast, without extra leading 1s."""
     value = cast(jnp.asarray(value), numpy_dtype)
     if value.ndim > len(shape):
@@ -138,25 +142,25 @@ class View:
         self,
         steps: tuple[Step, ...],
         names: tuple[str, ...],
-        starts: Any,
+        starts: Starts,
         shape: tuple[int, ...],
-        numpy_dtype: Any,
-        base: Any,
+        numpy_dtype: np.dtype,
+        base: Tensor | None,
         origin: int = 0,
         ban: Ban | None = None,
     ) -> None:
         self.steps: tuple[Step, ...] = steps
         self.names: tuple[str, ...] = names
-        self.starts: Any = starts
+        self.starts: Starts = starts
         self.shape: tuple[int, ...] = shape
-        self.numpy_dtype: Any = numpy_dtype
+        self.numpy_dtype: np.dtype = numpy_dtype
         self.base: Any = base
         self.origin: int = origin
         self.ban: Ban | None = ban
         self.of_itself: bool = False
         self.rebased = 0 if base is None else base._rebased
         # The part last read, and the Cell's version at that time.
-        self.array: Any = None
+        self.array: Contents = None
         self.version = -1
 
     def without_base(self) -> View:
@@ -172,7 +176,7 @@ class View:
         steps, names = before.steps + self.steps, before.names + self.names
         return View(steps, names, starts, self.shape, self.numpy_dtype, None)
 
-    def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], Any]:
+    def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], Starts]:
         """The steps from `base` to here, their names and their start positions."""
         if not self.origin:
             return self.steps, self.names, self.starts
@@ -201,7 +205,7 @@ class View:
                 )
         return base
 
-    def read(self, array: Any) -> Any:
+    def read(self, array: Contents) -> Contents:
         """The viewed part of the base ``array``."""
         if isinstance(array, jax.ShapeDtypeStruct):
             part = jax.ShapeDtypeStruct(self.shape, self.numpy_dtype)
@@ -213,20 +217,20 @@ class View:
         except exhaustion.FAILURES as error:
             raise exhaustion.named(error) from error.__cause__
 
-    def write(self, array: Any, part: Any) -> Any:
+    def write(self, array: Contents, part: Operand) -> Contents:
         """The base ``array`` with the viewed part replaced by a broadcast number or array."""
         if isinstance(array, jax.ShapeDtypeStruct):
             whole = abstract(array.shape, array.dtype)
             return plan.applied(writer(self.steps), (array, self.starts, part), whole)
         return writer(self.steps)(array, self.starts, part)
 
-    def remember(self, part: Any, version: int) -> None:
+    def remember(self, part: Contents, version: int) -> None:
         """Cache the written array for the next read, if it is the whole part already."""
         if getattr(part, "shape", None) == self.shape and part.dtype == self.numpy_dtype:
             self.array, self.version = part, version
 
 
-def view_key(view: View | None) -> Any:
+def view_key(view: View | None) -> Key | None:
     """A key that distinguishes views that need different programs."""
     if view is None:
         return None
