@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 from flambeau.core.support.modes import is_grad_enabled
 from flambeau.core.support.warning import warn
-from flambeau.core.tape.nodes import IdentityNode, identity_node
+from flambeau.core.tape.nodes import IdentityNode, Node, identity_node
 from flambeau.core.tape.transform import hides_gradients
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import hooks
+from flambeau.nn.common_types import Args, GradHook, GradPreHook, Grads
 from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
+from flambeau.nn.registry import ModuleState
 from flambeau.ops.factories.creation import zeros
 
 
@@ -22,20 +24,20 @@ class GradientHooks:
         module: The module that is called.
     """
 
-    on_last_node: tuple[Any, ...]
+    on_last_node: tuple[GradHook, ...]
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: ModuleState) -> None:
         full = (*hooks.global_backward_hooks(True), *_own_hooks(module, full=True))
         pre = (*_global_backward_pre_hooks.values(), *module._backward_pre_hooks.values())
         self.module = module
         self.around: BackwardHook | None = BackwardHook(module, full, pre) if full or pre else None
         self.on_last_node = (*hooks.global_backward_hooks(False), *_own_hooks(module, full=False))
 
-    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def enter(self, args: Args) -> Args:
         """The positional arguments that `forward` must be called with."""
         return args if self.around is None else self.around.setup_input_hook(args)
 
-    def leave(self, args: tuple[Any, ...], result: Any) -> Any:
+    def leave(self, args: Args, result: Any) -> Any:
         """The value that the call must return for the ``result`` of `forward`."""
         if self.around is not None:
             if not isinstance(result, Tensor | tuple):
@@ -57,7 +59,7 @@ class GradientHooks:
             self._hook_last_node(args, result)
         return result
 
-    def _hook_last_node(self, args: tuple[Any, ...], result: Any) -> None:
+    def _hook_last_node(self, args: Args, result: object) -> None:
         node = _first_tensor(result).grad_fn
         if node is not None:
             for hook in self.on_last_node:
@@ -65,13 +67,13 @@ class GradientHooks:
             _warn_of_partial_gradients(args, result, node)
 
 
-def _own_hooks(module: Any, full: bool) -> Sequence[Callable[..., Any]]:
+def _own_hooks(module: ModuleState, full: bool) -> Sequence[GradHook]:
     if module._is_full_backward_hook is not full:
         return ()
     return tuple(module._backward_hooks.values())
 
 
-def _requires_grad(result: Any) -> bool:
+def _requires_grad(result: object) -> bool:
     values = result if isinstance(result, tuple) else (result,)
     return any(isinstance(each, Tensor) and each.requires_grad for each in values)
 
@@ -86,7 +88,7 @@ def _first_tensor(result: Any) -> Tensor:
     return result
 
 
-def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
+def _warn_of_partial_gradients(args: Args, result: object, node: Node) -> None:
     """Warn if a hook on ``node`` will not get all the gradients of a call.
 
     Args:
@@ -103,7 +105,7 @@ def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
         )
 
 
-def _why_partial(args: Any, result: Any, node: Any) -> str | None:
+def _why_partial(args: Args, result: object, node: Node) -> str | None:
     results = (result,) if isinstance(result, Tensor) else result
     if not _is_tuple_of_tensors(results):
         return "the module returns neither a Tensor nor a tuple of Tensors"
@@ -120,7 +122,7 @@ def _why_partial(args: Any, result: Any, node: Any) -> str | None:
     return None
 
 
-def _is_tuple_of_tensors(values: Any) -> bool:
+def _is_tuple_of_tensors(values: object) -> TypeGuard[tuple[Tensor, ...]]:
     return isinstance(values, tuple) and all(isinstance(each, Tensor) for each in values)
 
 
@@ -139,9 +141,9 @@ class BackwardHook:
 
     def __init__(
         self,
-        module: Any,
-        user_hooks: Sequence[Callable[..., Any]],
-        user_pre_hooks: Sequence[Callable[..., Any]],
+        module: ModuleState,
+        user_hooks: Sequence[GradHook],
+        user_pre_hooks: Sequence[GradPreHook],
     ) -> None:
         self.module = module
         self.user_hooks = user_hooks
@@ -149,9 +151,9 @@ class BackwardHook:
         self._inputs = _Tensors(())
         self._outputs = _Tensors(())
         # The gradients of the output node, until the input node has computed its own.
-        self._grad_outputs: tuple[Any, ...] | None = None
+        self._grad_outputs: Grads | None = None
 
-    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def setup_input_hook(self, args: Args) -> Args:
         """The positional arguments that `forward` must be called with."""
         self._inputs = _Tensors(args)
         return self._inputs.through_identity(args, self._on_input_gradients)
@@ -163,7 +165,7 @@ class BackwardHook:
         values = self._outputs.through_identity(values, self._on_output_gradients)
         return values if isinstance(result, tuple) else values[0]
 
-    def _on_output_gradients(self, _: Any, grad_outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _on_output_gradients(self, _: object, grad_outputs: Grads) -> Grads:
         grads = self._outputs.spread(grad_outputs)
         for hook in self.user_pre_hooks:
             replaced = hook(self.module, grads)
@@ -174,7 +176,7 @@ class BackwardHook:
             self._call_without_input_gradients(grads)
         return self._outputs.gather(grads)
 
-    def _call_without_input_gradients(self, grad_outputs: tuple[Any, ...]) -> None:
+    def _call_without_input_gradients(self, grad_outputs: Grads) -> None:
         # No input node will run in this backward, so the hooks must be called here.
         warn(
             f"no input of {type(self.module).__name__} requires grad, so its full backward hook is "
@@ -190,7 +192,7 @@ class BackwardHook:
                 )
         self._grad_outputs = None
 
-    def _on_input_gradients(self, grad_inputs: tuple[Any, ...], _: Any) -> tuple[Any, ...] | None:
+    def _on_input_gradients(self, grad_inputs: Grads, _: object) -> Grads | None:
         grad_outputs = self._grad_outputs
         if grad_outputs is None:
             return None
@@ -237,7 +239,7 @@ class _Tensors:
         hooked: Positions of the tensors that require grad.
     """
 
-    def __init__(self, values: tuple[Any, ...]) -> None:
+    def __init__(self, values: Args) -> None:
         self.size = len(values)
         tensors = {i: value for i, value in enumerate(values) if isinstance(value, Tensor)}
         self.forms = {i: (each.shape, each.dtype, each.device) for i, each in tensors.items()}
@@ -245,7 +247,7 @@ class _Tensors:
         if is_grad_enabled():
             self.hooked = [i for i, each in tensors.items() if each.requires_grad]
 
-    def through_identity(self, values: tuple[Any, ...], hook: Callable[..., Any]) -> Any:
+    def through_identity(self, values: Args, hook: Callable[[Grads, Grads], Grads | None]) -> Args:
         """``values`` behind one common node that calls ``hook`` with their gradients."""
         if not self.hooked:
             return values
@@ -259,14 +261,14 @@ class _Tensors:
         # A named tuple's constructor takes its fields one by one.
         return tuple(entries) if type(values) is tuple else type(values)(*entries)
 
-    def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+    def spread(self, grads: Grads) -> Grads:
         """One entry per value, ``None`` where no gradient has arrived."""
-        entries: list[Any] = [None] * self.size
+        entries: list[Tensor | None] = [None] * self.size
         for i, grad in zip(self.hooked, grads, strict=True):
             entries[i] = grad
         return tuple(entries)
 
-    def with_zeros(self, entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    def with_zeros(self, entries: Grads) -> Grads:
         """``entries`` with zeros for the tensors that have none."""
         return tuple(
             self._zeros(i) if entry is None and i in self.forms else entry
@@ -277,12 +279,12 @@ class _Tensors:
         shape, dtype, device = self.forms[index]
         return zeros(shape, dtype=dtype, device=device)
 
-    def gather(self, entries: Sequence[Any]) -> tuple[Any, ...]:
+    def gather(self, entries: Grads) -> Grads:
         """The entries of the tensors that require grad."""
         return tuple(entries[i] for i in self.hooked)
 
 
-def _checked(replaced: Any, grads: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+def _checked(replaced: Tensor | Iterable[Tensor | None], grads: Grads, name: str) -> Grads:
     replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
     if len(replaced) != len(grads):
         raise RuntimeError(
@@ -292,5 +294,5 @@ def _checked(replaced: Any, grads: tuple[Any, ...], name: str) -> tuple[Any, ...
     return replaced
 
 
-def _all_none(replaced: Any) -> bool:
+def _all_none(replaced: object) -> bool:
     return isinstance(replaced, tuple) and all(grad is None for grad in replaced)

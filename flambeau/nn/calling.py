@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from flambeau.core.support.handle import RemovableHandle
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import blame
 from flambeau.core.support.warning import warn
 from flambeau.nn.backward_hooks import GradientHooks
+from flambeau.nn.common_types import (
+    Args,
+    ForwardHook,
+    ForwardPreHook,
+    GradHook,
+    GradPreHook,
+    Kwargs,
+)
 from flambeau.nn.hooks import (
     _global_backward_hooks,
     _global_backward_pre_hooks,
@@ -24,7 +32,7 @@ from flambeau.nn.hooks import (
 from flambeau.nn.traversal import Traversal
 
 
-def _forward_unimplemented(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _forward_unimplemented(self: object, *args: object, **kwargs: object) -> NoReturn:
     raise NotImplementedError(
         f"{type(self).__name__} has no forward(); define it to say what calling the module computes"
     )
@@ -81,7 +89,7 @@ class Calling(Traversal):
         return _call_with_hooks(self, args, kwargs)
 
     def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: ForwardPreHook, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args)`` before `forward`.
 
@@ -109,7 +117,7 @@ class Calling(Traversal):
 
     def register_forward_hook(
         self,
-        hook: Callable[..., Any],
+        hook: ForwardHook,
         *,
         prepend: bool = False,
         with_kwargs: bool = False,
@@ -137,7 +145,7 @@ class Calling(Traversal):
         )
 
     def register_full_backward_pre_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
+        self, hook: GradPreHook, prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before the gradients of the inputs are computed.
 
@@ -151,9 +159,7 @@ class Calling(Traversal):
         """
         return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
-    def register_full_backward_hook(
-        self, hook: Callable[..., Any], prepend: bool = False
-    ) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: GradHook, prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` once the inputs' gradients are known.
 
         Args:
@@ -171,7 +177,7 @@ class Calling(Traversal):
         _choose_backward_kind(self, full=True)
         return add_hook(self._backward_hooks, hook, prepend=prepend)
 
-    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_backward_hook(self, hook: GradHook) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` around the node that made the output.
 
         Kept for older programs: if `forward` runs several operators, ``grad_input`` belongs to the
@@ -199,7 +205,7 @@ def _choose_backward_kind(module: Calling, full: bool) -> None:
 _plain_call = Calling._call_impl
 
 
-def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_with_hooks(module: Calling, args: Args, kwargs: Kwargs) -> Any:
     """Run `forward` and all its hooks."""
     # Attributes of a class with `__getattr__` are slow to read.
     state = module.__dict__
@@ -229,8 +235,8 @@ def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _run_forward_pre_hook(
-    module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any
-) -> tuple[Any, Any]:
+    module: Calling, hook_id: int, hook: Callable[..., Any], args: Args, kwargs: Kwargs
+) -> tuple[Args, Kwargs]:
     """The arguments, as replaced by the hook."""
     if hook_id in module._forward_pre_hooks_with_kwargs:
         replaced = hook(module, args, kwargs)
@@ -242,7 +248,12 @@ def _run_forward_pre_hook(
 
 
 def _run_forward_hook(
-    module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any, result: Any
+    module: Calling,
+    hook_id: int,
+    hook: Callable[..., Any],
+    args: Args,
+    kwargs: Kwargs,
+    result: Any,
 ) -> Any:
     """The result, as replaced by the hook."""
     if hook_id in module._forward_hooks_with_kwargs or hook_id in _global_forward_hooks_with_kwargs:
@@ -253,7 +264,7 @@ def _run_forward_hook(
 
 
 def _run_always_called_hooks(
-    module: Any, begun: list[int], args: Any, kwargs: Any, result: Any
+    module: Calling, begun: list[int], args: Args, kwargs: Kwargs, result: object
 ) -> None:
     """Run the forward hooks with ``always_call``, if they have not run yet."""
     for hook_id, hook in (*_global_forward_hooks.items(), *module._forward_hooks.items()):
@@ -271,7 +282,7 @@ def _run_always_called_hooks(
                 )
 
 
-def _watches_gradients(state: dict[str, Any]) -> Any:
+def _watches_gradients(state: Kwargs) -> object:
     return (
         state["_backward_hooks"]
         or state["_backward_pre_hooks"]
@@ -280,7 +291,7 @@ def _watches_gradients(state: dict[str, Any]) -> Any:
     )
 
 
-def _checked_arguments(result: Any) -> tuple[Any, Any]:
+def _checked_arguments(result: object) -> tuple[Args, Kwargs]:
     if isinstance(result, tuple) and len(result) == 2:
         return result
     raise RuntimeError(

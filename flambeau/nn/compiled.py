@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.compile.function import compile, with_calls
+from flambeau.compile.function import CompiledFunction, compile, with_calls
 from flambeau.core.support.modes import modes
 from flambeau.core.support.tracebacks import trimmed
 from flambeau.nn.module import Module
@@ -24,11 +24,11 @@ class CompiledModule:
 
     __slots__ = ()
 
-    _calls: Any
-    _orig_mod: Any
+    _calls: CompiledFunction
+    _orig_mod: Module
 
     @trimmed
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         call = self._calls if modes.trace is None else self._orig_mod
         return call(*args, **kwargs)
 
@@ -45,7 +45,7 @@ class CompiledModule:
         """
         return functools.partial(compile, fullgraph=self._calls.fullgraph)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return self.dynamo_ctx, (self._orig_mod,)
 
 
@@ -59,12 +59,12 @@ class _MethodOfOriginal:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, handle: Any, owner: type) -> Any:
+    def __get__(self, handle: CompiledModule | None, owner: type) -> Any:
         return getattr(owner.__mro__[2] if handle is None else handle._orig_mod, self.name)
 
 
 @with_calls.register(Module)
-def compiled_module(module: Module, calls: Callable[..., Any]) -> Any:
+def compiled_module(module: Module, calls: CompiledFunction) -> object:
     """Another handle on ``module``, whose calls are ``calls``.
 
     Args:

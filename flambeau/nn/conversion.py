@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from flambeau.core.support.dtype import dtype
 from flambeau.core.support.modes import modes, no_grad
 from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
-from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.common_types import DeviceLike
+from flambeau.nn.parameter import Parameter, UninitializedTensorMixin
 from flambeau.nn.traversal import Traversal
 from flambeau.ops.factories.conversion import parse_to
 from flambeau.ops.factories.creation import empty_like
@@ -108,7 +110,7 @@ class Conversion(Traversal):
             )
         memory_format = kwargs.get("memory_format")
 
-        def convert(tensor: Any) -> Any:
+        def convert(tensor: Tensor) -> Tensor:
             inexact = tensor.is_floating_point() or tensor.is_complex()
             has_format = memory_format is not None and tensor.dim() in (4, 5)
             options = {"memory_format": memory_format} if has_format else {}
@@ -124,7 +126,7 @@ class Conversion(Traversal):
 
         return self._apply(convert)
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Move all parameters and buffers to ``device`` without their values.
 
         Args:
@@ -132,8 +134,8 @@ class Conversion(Traversal):
             recurse: Include the submodules.
         """
 
-        def emptied(tensor: Any) -> Any:
-            if is_lazy(tensor):
+        def emptied(tensor: Tensor) -> Tensor:
+            if isinstance(tensor, UninitializedTensorMixin):
                 return tensor.emptied(device)
             return empty_like(tensor, device=device)
 
@@ -143,7 +145,7 @@ class Conversion(Traversal):
         """Move all parameters and buffers to CPU memory."""
         return self._apply(lambda tensor: tensor.cpu())
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: DeviceLike = None) -> Self:
         """Move all parameters and buffers to GPU memory.
 
         Args:
@@ -151,11 +153,11 @@ class Conversion(Traversal):
         """
         return self._apply(lambda tensor: tensor.cuda(device))
 
-    def xpu(self, device: Any = None) -> Self:
+    def xpu(self, device: DeviceLike = None) -> Self:
         """Raises RuntimeError: XLA has no devices of this type."""
         raise RuntimeError("XLA has no xpu devices; use to(device) with 'cpu', 'cuda' or 'tpu'")
 
-    def type(self, dst_type: Any) -> Self:
+    def type(self, dst_type: dtype | str) -> Self:
         """Cast all parameters and buffers, also integer ones, to ``dst_type``."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
@@ -181,7 +183,7 @@ class Conversion(Traversal):
 
 
 def _apply_to_parameter(
-    module: Conversion, name: str, parameter: Any, fn: Callable[[Tensor], Tensor]
+    module: Conversion, name: str, parameter: Parameter, fn: Callable[[Tensor], Tensor]
 ) -> None:
     grad = parameter.grad
     with no_grad():
@@ -204,10 +206,10 @@ def _apply_to_parameter(
         parameter.grad = grad
 
 
-def _if_floating(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _if_floating(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor
 
 
-def _can_share(tensor: Any, other: Any) -> bool:
+def _can_share(tensor: object, other: object) -> bool:
     """Whether ``tensor`` can take the elements of ``other`` and keep its identity."""
     return type(other) is type(tensor) or type(other) in (Tensor, Parameter)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Self
 
 from flambeau.core.devices.device import CPU, as_device, device
 from flambeau.core.programs import finishing
 from flambeau.core.support import world
 from flambeau.core.values import plan
-from flambeau.core.values.cell import is_abstract
+from flambeau.core.values.cell import Cell, is_abstract
 from flambeau.core.values.tensor import Tensor
-from flambeau.nn.parameter import is_lazy
+from flambeau.nn.common_types import DeviceLike
+from flambeau.nn.parameter import UninitializedTensorMixin, is_lazy
 from flambeau.nn.registry import TABLES
+from flambeau.nn.traversal import Traversal
 
 
-class DeferredInitialization:
+class DeferredInitialization(Traversal):
     """The part of `Module` that runs a deferred initialization."""
 
-    def materialize(self, device: Any = None) -> Any:
+    def materialize(self, device: DeviceLike = None) -> Self:
         """Give every tensor on the meta device the elements that it would have been built with.
 
         For modules built under ``with device("meta"):``, which remember how each tensor would have
@@ -71,7 +73,7 @@ class DeferredInitialization:
         # Computed before any is written, so that an interrupt leaves the module unchanged.
         arrays = {cell: plan.carry_out(planned, where) for cell, planned in cells.items()}
 
-        def write(_: Any) -> None:
+        def write(_: object) -> None:
             for tensor in missing.values():
                 _fill(tensor, arrays, where)
             world.bump()
@@ -80,9 +82,9 @@ class DeferredInitialization:
         return self
 
 
-def _fill(tensor: Any, arrays: dict[Any, Any], where: device) -> None:
+def _fill(tensor: Tensor, arrays: dict[Cell, object], where: device) -> None:
     cell = tensor._cell
-    if is_lazy(tensor):
+    if isinstance(tensor, UninitializedTensorMixin):
         if tensor.is_meta:
             tensor.data = tensor.emptied(where).data
     # A tied tensor may have been filled under its other name.
@@ -92,7 +94,7 @@ def _fill(tensor: Any, arrays: dict[Any, Any], where: device) -> None:
         tensor.grad = None
 
 
-def _tensors_of(root: Any) -> Iterator[tuple[str, Tensor]]:
+def _tensors_of(root: Traversal) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of a tree of modules, including plain attributes, by its path."""
     for path, module in root.named_modules():
         members = {**vars(module), **module._parameters, **module._buffers}
@@ -101,7 +103,7 @@ def _tensors_of(root: Any) -> Iterator[tuple[str, Tensor]]:
                 yield from _tensors_in(f"{path}.{name}" if path else name, value)
 
 
-def _tensors_in(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+def _tensors_in(path: str, value: object) -> Iterator[tuple[str, Tensor]]:
     """The tensors in a plain attribute: the value itself, or members of lists and dictionaries."""
     if isinstance(value, Tensor):
         yield path, value

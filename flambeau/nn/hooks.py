@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.core.support.handle import RemovableHandle
-from flambeau.nn.registry import HookRegistry
+from flambeau.nn.common_types import (
+    ForwardHook,
+    ForwardPreHook,
+    GradHook,
+    GradPreHook,
+    Kwargs,
+    RegistrationHook,
+)
+from flambeau.nn.registry import HookRegistry, Member, ModuleState
 
 _global_buffer_registration_hooks = HookRegistry()
 _global_module_registration_hooks = HookRegistry()
@@ -25,7 +33,7 @@ _global_forward_hooks_always_called = HookRegistry()
 
 def add_hook(
     hooks: HookRegistry,
-    hook: Callable[..., Any],
+    hook: Callable[..., object],
     *,
     marks: Sequence[tuple[HookRegistry, bool]] = (),
     prepend: bool = False,
@@ -51,7 +59,7 @@ def add_hook(
     return handle
 
 
-def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_buffer_registration_hook(hook: RegistrationHook) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` whenever a buffer is registered in any module.
 
     Its result, unless ``None``, is registered instead.
@@ -59,7 +67,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
     return add_hook(_global_buffer_registration_hooks, hook)
 
 
-def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_module_registration_hook(hook: RegistrationHook) -> RemovableHandle:
     """Call ``hook(module, name, submodule)`` whenever a module is registered in any module.
 
     Its result, unless ``None``, is registered instead.
@@ -67,7 +75,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     return add_hook(_global_module_registration_hooks, hook)
 
 
-def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_parameter_registration_hook(hook: RegistrationHook) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` whenever a parameter is registered in any module.
 
     Its result, unless ``None``, is registered instead.
@@ -75,7 +83,9 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     return add_hook(_global_parameter_registration_hooks, hook)
 
 
-def filter_registration(hooks: HookRegistry, module: Any, name: str, member: Any) -> Any:
+def filter_registration(
+    hooks: HookRegistry, module: ModuleState, name: str, member: Member
+) -> Member:
     """The result of the hooks for ``member``, which ``module`` is about to register."""
     for hook in hooks.values():
         replacement = hook(module, name, member)
@@ -84,7 +94,7 @@ def filter_registration(hooks: HookRegistry, module: Any, name: str, member: Any
     return member
 
 
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_forward_pre_hook(hook: ForwardPreHook) -> RemovableHandle:
     """Call ``hook(module, args)`` before `forward` of every module, before the module's own hooks.
 
     Its result, unless ``None``, replaces the positional arguments; a single value means a tuple of
@@ -94,7 +104,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
 
 def register_module_forward_hook(
-    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+    hook: ForwardHook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """Call ``hook(module, args, output)`` after `forward` of every module, before the module's own.
 
@@ -113,7 +123,7 @@ def register_module_forward_hook(
     )
 
 
-def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_pre_hook(hook: GradPreHook) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` before the gradients of any module's inputs are computed.
 
     Its result, unless ``None``, replaces ``grad_output``.
@@ -121,7 +131,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     return add_hook(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_full_backward_hook(hook: GradHook) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` once any module's input gradients are known.
 
     Its result, unless ``None``, replaces ``grad_input``.
@@ -133,7 +143,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return _add_global_backward_hook(hook, full=True)
 
 
-def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+def register_module_backward_hook(hook: GradHook) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` around the last operator of every module.
 
     Kept for older programs; `register_module_full_backward_hook` sees the gradients of the whole
@@ -145,7 +155,7 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     return _add_global_backward_hook(hook, full=False)
 
 
-def _add_global_backward_hook(hook: Callable[..., Any], full: bool) -> RemovableHandle:
+def _add_global_backward_hook(hook: GradHook, full: bool) -> RemovableHandle:
     global _global_is_full_backward_hook
     check_backward_kind(_global_is_full_backward_hook, full, "as global module hooks")
     _global_is_full_backward_hook = full
@@ -162,12 +172,12 @@ def check_backward_kind(current: bool | None, full: bool, where: str) -> None:
         )
 
 
-def global_backward_hooks(full: bool) -> Iterable[Callable[..., Any]]:
+def global_backward_hooks(full: bool) -> Iterable[GradHook]:
     """The global backward hooks, if they are of the requested kind."""
     return _global_backward_hooks.values() if _global_is_full_backward_hook is full else ()
 
 
-def all_global_hooks() -> tuple[Any, ...]:
+def all_global_hooks() -> tuple[object, ...]:
     """All hooks registered for the calls of every module, in a comparable form."""
     registries = (
         _global_backward_pre_hooks,
@@ -191,14 +201,14 @@ class BoundHook:
         module: Its first argument; without a module, the hook is called without it.
     """
 
-    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
+    def __init__(self, hook: Callable[..., Any], module: ModuleState | None = None) -> None:
         functools.update_wrapper(self, hook)
         self.hook = hook
         self.with_module = module is not None
         if module is not None:
             self.module = weakref.ref(module)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if not self.with_module:
             return self.hook(*args, **kwargs)
         module = self.module()
@@ -206,14 +216,14 @@ class BoundHook:
             raise RuntimeError(f"the module of the hook {self.hook!r} no longer exists")
         return self.hook(module, *args, **kwargs)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Kwargs:
         module = self.module() if self.with_module else None
         return {"hook": self.hook, "with_module": self.with_module, "module": module}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.hook: Any = state["hook"]
-        self.with_module: Any = state["with_module"]
+    def __setstate__(self, state: Kwargs) -> None:
+        self.hook: Callable[..., Any] = state["hook"]
+        self.with_module: bool = state["with_module"]
         if self.with_module:
             if state["module"] is None:
                 raise RuntimeError(f"the module of the hook {self.hook!r} no longer exists")
-            self.module: weakref.ReferenceType[Any] = weakref.ref(state["module"])
+            self.module: weakref.ReferenceType[ModuleState] = weakref.ref(state["module"])

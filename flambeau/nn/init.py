@@ -92,7 +92,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     return _drawn_uniform(tensor, low, high, generator)
 
 
-def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
+def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: object) -> Tensor:
     """`Tensor.uniform_` outside the tape, without checking for overrides again."""
     bounds = {"low": low, "high": high}
     return redraw("uniform_", "uniform", tensor, generator, bounds, outside_tape=True)
@@ -105,7 +105,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     return _drawn_normal(tensor, mean, std, generator)
 
 
-def _drawn_normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+def _drawn_normal(tensor: Tensor, mean: float, std: float, generator: object) -> Tensor:
     """`Tensor.normal_` likewise."""
     moments = {"mean": mean, "std": std}
     return redraw("normal_", "normal", tensor, generator, moments, outside_tape=True)
@@ -415,7 +415,7 @@ def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The function under an early PyTorch name, with a warning."""
     old_name = new.__name__[:-1]
 
-    def old(*args: Any, **kwargs: Any) -> Tensor:
+    def old(*args: object, **kwargs: object) -> Tensor:
         warn(
             f"nn.init.{old_name} is deprecated; call nn.init.{new.__name__}",
             FutureWarning,

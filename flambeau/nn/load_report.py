@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import is_lazy
+from flambeau.nn.traversal import Traversal
 
 # Comparing names costs about a millisecond per hundred candidates.
 _MOST_HINTS = 20
@@ -16,8 +17,8 @@ _USUAL_NAMES = ("model", "state_dict", "model_state_dict", "module", "net")
 
 
 def load_error(
-    module: Any,
-    state_dict: Mapping[str, Any],
+    module: Traversal,
+    state_dict: Mapping[str, object],
     missing: Sequence[str],
     unexpected: Sequence[str],
     problems: Sequence[str],
@@ -58,7 +59,7 @@ def load_error(
     return "\n\t".join(lines)
 
 
-def _whole_checkpoint(state_dict: Mapping[str, Any], known: Sequence[str]) -> str | None:
+def _whole_checkpoint(state_dict: Mapping[str, object], known: Sequence[str]) -> str | None:
     """The reason, if an entry is the intended state dict."""
     nested = {key: each for key, each in state_dict.items() if isinstance(each, Mapping)}
     if not nested:
@@ -120,7 +121,7 @@ def _common_prefix(longer: Sequence[str], shorter: Sequence[str]) -> str | None:
     return None
 
 
-def _saved_members(module: Any) -> Iterable[tuple[str, Any]]:
+def _saved_members(module: Traversal) -> Iterable[tuple[str, Tensor]]:
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)
 
@@ -142,7 +143,7 @@ def _nearest(key: str, pools: Sequence[Sequence[str]]) -> str | None:
     return None
 
 
-def size_mismatch(key: str, given: Any, expected: Any) -> str:
+def size_mismatch(key: str, given: Tensor, expected: Tensor) -> str:
     """The problem of a value with another shape."""
     return (
         f"size mismatch for {key}: the state dict has {tuple(given.shape)}, "
@@ -150,12 +151,12 @@ def size_mismatch(key: str, given: Any, expected: Any) -> str:
     )
 
 
-def not_a_tensor(key: str, given: Any) -> str:
+def not_a_tensor(key: str, given: object) -> str:
     """The problem of a value that is not a tensor."""
     return f"{key}: the state dict has a {type(given).__name__}, the model needs a Tensor"
 
 
-def uninitialized(key: str, given: Any) -> str:
+def uninitialized(key: str, given: object) -> str:
     """The problem of a value or a member that has no shape yet."""
     if is_lazy(given):
         return (
@@ -168,7 +169,7 @@ def uninitialized(key: str, given: Any) -> str:
     )
 
 
-def kind_mismatch(key: str, given: Any, expected: Any) -> str:
+def kind_mismatch(key: str, given: Tensor, expected: Tensor) -> str:
     """The problem of complex values for a real tensor."""
     return (
         f"dtype mismatch for {key}: the state dict has {given.dtype}, the model has "
@@ -177,7 +178,7 @@ def kind_mismatch(key: str, given: Any, expected: Any) -> str:
     )
 
 
-def layout_mismatch(key: str, given: Any, expected: Any) -> str:
+def layout_mismatch(key: str, given: Tensor, expected: Tensor) -> str:
     """The problem of a sparse value for a dense tensor, or vice versa."""
     return (
         f"layout mismatch for {key}: the state dict has {given.layout}, the model has "
@@ -186,7 +187,7 @@ def layout_mismatch(key: str, given: Any, expected: Any) -> str:
     )
 
 
-def failed_write(key: str, given: Any, expected: Any, error: Exception) -> str:
+def failed_write(key: str, given: Tensor, expected: Tensor, error: Exception) -> str:
     """The problem of a value that could not be written."""
     return (
         f"{key}: loading a tensor of shape {tuple(given.shape)} and {given.dtype} into one of "

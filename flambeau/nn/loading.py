@@ -12,7 +12,10 @@ from flambeau.core.support.modes import no_grad
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import load_report
+from flambeau.nn.common_types import Kwargs
 from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.registry import Member, ModuleState
+from flambeau.nn.traversal import Traversal
 from flambeau.sparse.tensor import SparseTensor
 
 __all__ = ["OwnNames", "load_members", "tied"]
@@ -22,7 +25,11 @@ _COMPILED = "_orig_mod"
 
 
 def load_members(
-    module: Any, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
+    module: ModuleState,
+    members: dict[str, Tensor],
+    state_dict: Mapping[str, object],
+    prefix: str,
+    assign: bool,
 ) -> tuple[list[str], list[str]]:
     """Load the tensors of ``module``; return missing keys, and the problems of the others."""
     missing, problems = [], []
@@ -39,7 +46,7 @@ def load_members(
 
 
 def _load_member(
-    module: Any, name: str, member: Any, key: str, given: Any, assign: bool
+    module: ModuleState, name: str, member: Tensor, key: str, given: Any, assign: bool
 ) -> str | None:
     """Load one tensor; return its problem, if there is one."""
     if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
@@ -77,7 +84,7 @@ def _load_member(
 
 
 def _load_uninitialized(
-    module: Any, name: str, member: Any, key: str, given: Any, assign: bool
+    module: ModuleState, name: str, member: Tensor, key: str, given: Any, assign: bool
 ) -> str | None:
     """Load one tensor if the value or the member has no shape yet; return its problem, if any."""
     if not is_lazy(given) or not is_lazy(member):
@@ -88,7 +95,7 @@ def _load_uninitialized(
     return None
 
 
-def _in_place_of(member: Any, given: Any) -> Any:
+def _in_place_of(member: Tensor, given: Tensor) -> Tensor:
     """``given`` as the new ``member`` of a module."""
     if meshes.in_use and member.layout is given.layout is strided:
         given = _on_its_mesh(member, given)
@@ -99,7 +106,7 @@ def _in_place_of(member: Any, given: Any) -> Any:
     return Parameter(given, requires_grad=member.requires_grad)
 
 
-def _on_its_mesh(member: Any, given: Any) -> Any:
+def _on_its_mesh(member: Tensor, given: Tensor) -> Tensor:
     """``given`` with the sharding of ``member``, or its planned sharding on the meta device."""
     array = given._read()
     placed = meshes.lying_as(array, member._cell.array)
@@ -112,12 +119,12 @@ def _on_its_mesh(member: Any, given: Any) -> Any:
 
 
 @contextmanager
-def tied(root: Any) -> Iterator[None]:
+def tied(root: Traversal) -> Iterator[None]:
     """Keep names that share one tensor shared after the block, which replaces tensors.
 
     The last replacement is used for all names, as the last copy would be.
     """
-    places: dict[int, list[tuple[Any, str, Any]]] = {}
+    places: dict[int, list[tuple[ModuleState, str, Tensor]]] = {}
     for module in root.modules():
         for name, each in (*module._parameters.items(), *module._buffers.items()):
             if each is not None:
@@ -145,7 +152,7 @@ class OwnNames:
         state_dict: The state to load.
     """
 
-    def __init__(self, module: Any, state_dict: Mapping[str, Any]) -> None:
+    def __init__(self, module: Traversal, state_dict: Mapping[str, object]) -> None:
         self.compiled: set[str] = set()
         if any(_COMPILED in key for key in state_dict if isinstance(key, str)):
             self.compiled = {
@@ -155,7 +162,7 @@ class OwnNames:
                 if hasattr(type(each), _COMPILED)
             }
 
-    def of_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    def of_state(self, state: Mapping[str, Member]) -> Mapping[str, Member]:
         """The state by own names; an entry keeps its name if its own name is already used."""
         if not self.compiled:
             return state
@@ -164,7 +171,7 @@ class OwnNames:
             key if own != key and own in state else own: state[key] for key, own in owns.items()
         }
 
-    def of_metadata(self, metadata: Any) -> Any:
+    def of_metadata(self, metadata: dict[str, Kwargs] | None) -> dict[str, Kwargs] | None:
         """The versions of modules by own names, without the versions of their wrappers."""
         if not self.compiled or metadata is None:
             return metadata

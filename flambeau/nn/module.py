@@ -8,15 +8,16 @@ runs the module with its hooks.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flambeau.core.support.tracebacks import trim
 from flambeau.core.support.world import bump
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import hooks
 from flambeau.nn.calling import Calling
+from flambeau.nn.common_types import Args, Kwargs
 from flambeau.nn.conversion import Conversion
 from flambeau.nn.deferred import DeferredInitialization
 from flambeau.nn.parameter import Buffer, Parameter
@@ -54,7 +55,18 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     #: trailing question mark shows whether there is a value, and ``!r`` uses the value's `repr`. A
     #: pair (name, value) is shown only if the attribute differs from the value. A class that shows
     #: nothing has no such attribute: `Module` must not define names that PyTorch's lacks.
-    _repr_attributes: ClassVar[tuple[str | tuple[str, Any], ...]]
+    _repr_attributes: ClassVar[tuple[str | tuple[str, object], ...]]
+
+    _modules: dict[str, Module | None]
+    if TYPE_CHECKING:
+        # `Traversal` cannot name this class.
+        def children(self) -> Iterator[Module]: ...
+        def named_children(self) -> Iterator[tuple[str, Module]]: ...
+        def modules(self, remove_duplicate: bool = True) -> Iterator[Module]: ...
+        def named_modules(
+            self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+        ) -> Iterator[tuple[str, Module]]: ...
+        def get_submodule(self, target: str) -> Module: ...
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
@@ -243,13 +255,13 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         body = "\n  ".join(own_lines + child_lines)
         return f"{self._get_name()}(\n  {body}\n)"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Kwargs:
         state = self.__dict__.copy()
         # A compiled program belongs to this object and this process.
         state.pop("_compiled_call_impl", None)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         self.__dict__.update(state)
         # Pickles of older versions lack some tables, or have plain dictionaries instead.
         for name, empty in new_state().items():
@@ -268,7 +280,7 @@ def indented(text: str) -> str:
 # Functions rather than methods, so that subclasses may use these names themselves.
 
 
-def _register_assigned(module: Module, name: str, value: Any) -> bool:
+def _register_assigned(module: Module, name: str, value: object) -> bool:
     """Register the value assigned to ``name``, unless it is a plain attribute."""
     state = module.__dict__
     is_tensor = isinstance(value, Tensor)
@@ -350,7 +362,7 @@ def _assign_buffer(module: Module, name: str, value: Any) -> None:
         )
 
 
-def _check_name(module: Module, kind: str, name: str, own: dict[str, Any]) -> None:
+def _check_name(module: Module, kind: str, name: str, own: Container[str]) -> None:
     if not isinstance(name, str):
         raise TypeError(f"the name of a {kind} must be a string, but got a {type(name).__name__}")
     if name == "":
@@ -397,7 +409,7 @@ def _is_taken(module: Module, name: str) -> bool:
     return hasattr(module, name)
 
 
-def _arguments_error(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+def _arguments_error(module: Module, args: Args, kwargs: Kwargs) -> TypeError:
     given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
     return TypeError(
         f"{type(module).__name__} passed {given} argument(s) to Module.__init__(), which takes "
@@ -412,7 +424,7 @@ def _not_initialized(module: Module, kind: str, name: str) -> AttributeError:
     )
 
 
-def _require_none(kind: str, cls: str, name: str, value: Any) -> None:
+def _require_none(kind: str, cls: str, name: str, value: object) -> None:
     if value is not None:
         raise TypeError(
             f"cannot assign a {type(value).__name__} to the {kind} '{name}': a {cls} or None is "
@@ -420,7 +432,7 @@ def _require_none(kind: str, cls: str, name: str, value: Any) -> None:
         )
 
 
-def _is_tensor_like(value: Any) -> bool:
+def _is_tensor_like(value: object) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
 
 
@@ -428,7 +440,7 @@ def _takes_persistent(module: Module) -> bool:
     return "persistent" in inspect.signature(module.register_buffer).parameters
 
 
-def _shown(module: Module, attribute: str | tuple[str, Any]) -> str:
+def _shown(module: Module, attribute: str | tuple[str, object]) -> str:
     """The text in `Module.extra_repr` of an attribute listed in `Module._repr_attributes`."""
     text = attribute if isinstance(attribute, str) else attribute[0]
     name = text.removesuffix("!r").removesuffix("?").removeprefix("*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, SupportsIndex
 
 from flambeau.core.support import naming
 from flambeau.core.support.dtype import FLOATING
@@ -12,6 +12,7 @@ from flambeau.core.values.tensor import (
     register_plain_type,
 )
 from flambeau.core.values.tensor_class import TensorMeta
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs
 from flambeau.nn.uninitialized import UninitializedTensorMixin, is_lazy
 from flambeau.ops.factories.creation import empty
 
@@ -28,7 +29,7 @@ __all__ = [
 class _ParameterMeta(TensorMeta):
     """Counts tensors of custom classes as parameters if they carry the flag ``_is_param``."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
         return cls is Parameter and _has_flag(instance, "_is_param")
@@ -58,7 +59,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     ['weight']
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         if requires_grad is not True and requires_grad is not False:
             raise TypeError(
                 f"requires_grad of a Parameter is True or False, but got {requires_grad!r}"
@@ -83,22 +84,22 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         parameter._is_param = True
         return parameter
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
         return memo[id(self)]
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: object) -> str:
         text = super().__repr__(**options)
         if type(self) is not Parameter:
             text = f"Parameter({text})"
         return f"Parameter containing:\n{text}"
 
-    def detach(self) -> Any:
+    def detach(self) -> Tensor:
         """The same elements as a plain tensor that is not part of the tape."""
         return self._constant(Tensor)
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         if naming.reduced_parameter is not None and type(self) is Parameter:
             return naming.reduced_parameter(self)
         return _rebuild_parameter, (
@@ -109,7 +110,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 
 def _rebuild_parameter(
-    cls: type[Parameter], data: Tensor, requires_grad: bool, attributes: dict[str, Any]
+    cls: type[Parameter], data: Tensor, requires_grad: bool, attributes: Kwargs
 ) -> Parameter:
     """A parameter from its pickled state."""
     parameter = Tensor._make_subclass(cls, data, requires_grad)
@@ -120,7 +121,7 @@ def _rebuild_parameter(
 class _BufferMeta(TensorMeta):
     """Counts tensors as buffers if they carry the flag ``_is_buffer``."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
         return cls is Buffer and _has_flag(instance, "_is_buffer")
@@ -142,7 +143,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     persistent: bool
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = Tensor()
         _check_is_tensor("Buffer", data)
@@ -174,7 +175,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become: Any = Parameter
 
     def __new__(
-        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+        cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> UninitializedParameter:
         nothing = empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, nothing, requires_grad)
@@ -196,8 +197,8 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls,
         requires_grad: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:
         nothing = empty(0, device=device, dtype=dtype)
@@ -206,14 +207,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         buffer._is_buffer = True
         return buffer
 
-    def emptied(self, device: Any = None) -> Any:
+    def emptied(self, device: DeviceLike = None) -> Self:
         """An uninitialized buffer like this one, on another device."""
         buffer = super().emptied(device)
         buffer.persistent = self.persistent
         return buffer
 
     @classmethod
-    def _as_result(cls, source: Any, result: Any) -> Any:
+    def _as_result(cls, source: Any, result: object) -> object:
         # A module stores the result of a conversion in the buffer's place.
         if not isinstance(result, Tensor) or isinstance(result, cls):
             return result
@@ -222,11 +223,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         return buffer
 
 
-def _has_flag(instance: Any, flag: str) -> bool:
+def _has_flag(instance: object, flag: str) -> bool:
     return isinstance(instance, Tensor) and getattr(instance, flag, False)
 
 
-def _check_is_tensor(kind: str, data: Any) -> None:
+def _check_is_tensor(kind: str, data: object) -> None:
     if not isinstance(data, Tensor):
         raise TypeError(
             f"a {kind} is made of a Tensor, but got a {type(data).__name__}; "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from flambeau._absent import Absent as _Absent
 from flambeau.core.values.tensor import Tensor
@@ -32,7 +32,7 @@ class FloatFunctional(Module):
         super().__init__()
         self.activation_post_process: Identity = Identity()
 
-    def forward(self, x: Any) -> NoReturn:
+    def forward(self, x: object) -> NoReturn:
         """Raise an error: an operator is called by its name.
 
         Raises:
@@ -40,30 +40,30 @@ class FloatFunctional(Module):
         """
         raise RuntimeError("FloatFunctional is not called itself; call one of its operators")
 
-    def add(self, x: Tensor, y: Tensor) -> Any:
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + y``."""
         return self.activation_post_process(x + y)
 
-    def add_scalar(self, x: Tensor, y: float) -> Any:
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x + y``, which does not pass through the module."""
         return x + y
 
-    def mul(self, x: Tensor, y: Tensor) -> Any:
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """``x * y``."""
         return self.activation_post_process(x * y)
 
-    def mul_scalar(self, x: Tensor, y: float) -> Any:
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x * y``, which does not pass through the module."""
         return x * y
 
-    def cat(self, x: list[Tensor], dim: int = 0) -> Any:
+    def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
         """The concatenated tensors."""
         return self.activation_post_process(cat(x, dim))
 
-    def add_relu(self, x: Tensor, y: Tensor) -> Any:
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """``relu(x + y)``."""
         return self.activation_post_process(relu(x + y))
 
-    def matmul(self, x: Tensor, y: Tensor) -> Any:
+    def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """``x @ y``."""
         return self.activation_post_process(x @ y)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar
 
 from flambeau.core.support import naming
 from flambeau.core.support.announcing import Announcing
 from flambeau.core.support.modes import modes
 from flambeau.core.support.world import bump
+from flambeau.core.values.tensor import Tensor
+from flambeau.nn.parameter import Parameter
 
 Member = TypeVar("Member")
 
@@ -27,13 +29,13 @@ class Table(Announcing):
 
     if not TYPE_CHECKING:
 
-        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        def __deepcopy__(self, memo: dict[int, object]) -> Self:
             found = memo[id(self)] = type(self)()
             for key, value in self.items():
                 found[copy.deepcopy(key, memo)] = copy.deepcopy(value, memo)
             return found
 
-        def __reduce_ex__(self, protocol: Any) -> Any:
+        def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[object, ...]:
             if naming.package != "torch":
                 return super().__reduce_ex__(protocol)
             # PyTorch's modules have plain dictionaries.
@@ -90,8 +92,8 @@ class ModuleState:
     """
 
     training: bool
-    _parameters: dict[str, Any]
-    _buffers: dict[str, Any]
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
     _non_persistent_buffers_set: set[str]
     _backward_pre_hooks: HookRegistry
     _backward_hooks: HookRegistry
@@ -108,7 +110,7 @@ class ModuleState:
     _modules: dict[str, Any]
 
 
-def new_state() -> dict[str, Any]:
+def new_state() -> dict[str, object]:
     """The attributes of a module without members, except its training flag."""
     return {
         "_parameters": Registry(),
@@ -135,7 +137,7 @@ TABLES: dict[str, Any] = {
 }
 
 
-def as_table(name: str, value: Any) -> Any:
+def as_table(name: str, value: object) -> object:
     """``value`` converted for the module attribute ``name``, one of `TABLES`.
 
     A plain dictionary becomes a table, so that later changes to it are announced too.

@@ -9,11 +9,12 @@ from typing import Any
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.registry import TABLES
+from flambeau.nn.traversal import Traversal
 from flambeau.sparse.tensor import SparseTensor
 
 
 @contextmanager
-def all_or_nothing(module: Any) -> Iterator[None]:
+def all_or_nothing(module: Traversal) -> Iterator[None]:
     """Undo the changes of the block to the tensors of ``module`` if it raises.
 
     This includes changes by user code inside the block, which may write to tensors or replace them.
@@ -30,7 +31,7 @@ def all_or_nothing(module: Any) -> Iterator[None]:
 class _Snapshot:
     """Every tensor of a tree of modules: its place and its elements."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Traversal) -> None:
         self.tables: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.attributes: list[tuple[dict[str, Any], str, Tensor]] = []
         self.values: dict[int, _Value] = {}
@@ -68,7 +69,7 @@ class _Value:
 
     __slots__ = ("array", "kind", "place", "requires_grad", "tensor")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self.kind = type(tensor)
         self.place = tensor.data

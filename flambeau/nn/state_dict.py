@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from flambeau.core.support.handle import RemovableHandle
 from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.support.warning import warn
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn import load_report
+from flambeau.nn.common_types import Args, Kwargs, StateDict
 from flambeau.nn.hooks import BoundHook, add_hook
 from flambeau.nn.loading import OwnNames, load_members, tied
-from flambeau.nn.registry import ModuleState
 from flambeau.nn.snapshot import all_or_nothing
+from flambeau.nn.traversal import Traversal
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -37,7 +39,7 @@ class _IncompatibleKeys(NamedTuple):
     __str__ = __repr__
 
 
-class Persistence(ModuleState):
+class Persistence(Traversal):
     """The part of `Module` that saves and loads its state."""
 
     #: Saved with the state. A class whose state format changes increments it, and reads the saved
@@ -49,7 +51,7 @@ class Persistence(ModuleState):
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
+    ) -> StateDict:
         """The parameters, persistent buffers and extra state of the tree, by dotted path.
 
         Args:
@@ -168,7 +170,7 @@ class Persistence(ModuleState):
         self,
         state_dict: Any,
         prefix: str,
-        local_metadata: dict[str, Any],
+        local_metadata: Kwargs,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -252,8 +254,8 @@ class Persistence(ModuleState):
 
 
 def _run_state_dict_hooks(
-    module: Persistence, destination: Any, prefix: str, local_metadata: dict[str, Any]
-) -> Any:
+    module: Persistence, destination: StateDict, prefix: str, local_metadata: Kwargs
+) -> StateDict:
     """The dictionary, as changed by the hooks after saving."""
     for hook in tuple(module._state_dict_hooks.values()):
         result = hook(module, destination, prefix, local_metadata)
@@ -268,7 +270,7 @@ def _run_state_dict_hooks(
     return destination
 
 
-def saved_members(module: Persistence) -> dict[str, Any]:
+def saved_members(module: Persistence) -> dict[str, Tensor]:
     """The parameters and persistent buffers of ``module`` alone."""
     unsaved = module._non_persistent_buffers_set
     buffers = ((name, each) for name, each in module._buffers.items() if name not in unsaved)
@@ -278,7 +280,7 @@ def saved_members(module: Persistence) -> dict[str, Any]:
 
 def _load_extra_state(
     module: Persistence,
-    state_dict: Any,
+    state_dict: Mapping[str, object],
     prefix: str,
     strict: bool,
     missing_keys: list[str],
@@ -295,7 +297,7 @@ def _load_extra_state(
 
 
 def _unexpected_keys(
-    module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str
+    module: Persistence, members: Container[str], state_dict: Iterable[str], prefix: str
 ) -> list[str]:
     """Keys that name neither one of ``members`` nor a member of a submodule."""
     extra_state_key = prefix + _EXTRA_STATE_KEY_SUFFIX
@@ -311,21 +313,21 @@ def _unexpected_keys(
 class _Load:
     """One load of a tree: the problems so far, and the traversal."""
 
-    def __init__(self, metadata: Mapping[str, dict[str, Any]] | None, assign: bool) -> None:
+    def __init__(self, metadata: Mapping[str, Kwargs] | None, assign: bool) -> None:
         self.metadata = metadata
         self.assign = assign
         self.missing_keys: list[str] = []
         self.unexpected_keys: list[str] = []
         self.error_msgs: list[str] = []
 
-    def copy(self, state_dict: Mapping[str, Any]) -> Any:
+    def copy(self, state_dict: Mapping[str, object]) -> StateDict:
         """A copy of the caller's dictionary, which hooks may change."""
         copied: Any = OrderedDict(state_dict)
         if self.metadata is not None:
             copied._metadata = self.metadata
         return copied
 
-    def visit(self, module: Any, state_dict: Any, prefix: str) -> None:
+    def visit(self, module: Persistence, state_dict: StateDict, prefix: str) -> None:
         """Load ``module`` and its submodules from the keys that begin with ``prefix``."""
         local_metadata = dict((self.metadata or {}).get(prefix[:-1], {}))
         if self.assign:
@@ -342,7 +344,7 @@ class _Load:
         if module._load_state_dict_post_hooks:
             self._run_post_hooks(module)
 
-    def _run_post_hooks(self, module: Any) -> None:
+    def _run_post_hooks(self, module: Persistence) -> None:
         keys = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
         for hook in tuple(module._load_state_dict_post_hooks.values()):
             if hook(module, keys) is not None:
@@ -352,9 +354,9 @@ class _Load:
                 )
 
 
-def _by_first_name(state_dict: Mapping[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+def _by_first_name(state_dict: StateDict, prefix: str) -> dict[str, StateDict]:
     """The entries of each submodule, found in one pass."""
-    parts: dict[str, dict[str, Any]] = {}
+    parts: dict[str, StateDict] = {}
     start = len(prefix)
     for key, value in state_dict.items():
         if key.startswith(prefix):
@@ -364,7 +366,7 @@ def _by_first_name(state_dict: Mapping[str, Any], prefix: str) -> dict[str, dict
     return parts
 
 
-def _with_positional(args: tuple[Any, ...], *named: Any) -> list[Any]:
+def _with_positional(args: Args, *named: Any) -> list[Any]:
     """The arguments of `state_dict`; keyword arguments win unless they are defaults."""
     defaults = (None, "", False)
     positional = (*args, *defaults[len(args) :])

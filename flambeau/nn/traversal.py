@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.parameter import Parameter
-from flambeau.nn.registry import ModuleState
+from flambeau.nn.registry import Member, ModuleState
 
 
 class Traversal(ModuleState):
@@ -112,13 +112,13 @@ class Traversal(ModuleState):
 
     def _named_members(
         self,
-        get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]],
+        get_members_fn: Callable[[Any], Iterable[tuple[str, Member]]],
         prefix: str = "",
         recurse: bool = True,
         remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Member]]:
         """The members that ``get_members_fn`` returns for each module of the tree."""
-        seen: set[Any] = set()
+        seen: set[object] = set()
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
@@ -131,7 +131,7 @@ class Traversal(ModuleState):
                     seen.add(member)
                 yield f"{path}.{name}" if path else name, member
 
-    def apply(self, fn: Callable[[Any], Any]) -> Self:
+    def apply(self, fn: Callable[[Any], object]) -> Self:
         """Call ``fn`` with every module of the tree, children before parents; return self.
 
         >>> from flambeau import nn
@@ -160,7 +160,7 @@ class Traversal(ModuleState):
                 )
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Traversal, strict: bool = False) -> None:
         """Put ``module`` at the dotted path ``target``.
 
         Args:
@@ -217,7 +217,7 @@ def _dotted(path: str) -> str:
     return f"{path}." if path else ""
 
 
-def _member(module: Any, name: str, target: str) -> Any:
+def _member(module: Traversal, name: str, target: str) -> Any:
     """The attribute ``name`` of ``module``, part of the path ``target``."""
     if not hasattr(module, name):
         raise AttributeError(

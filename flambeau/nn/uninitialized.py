@@ -7,12 +7,13 @@ and changes it into an ordinary parameter or tensor.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import flambeau.ops  # noqa: F401 - attaches the methods that are refused here
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import Args, DeviceLike, DTypeLike, Kwargs
 from flambeau.ops.factories.creation import empty
 
 _ALLOWED = (
@@ -31,7 +32,7 @@ class UninitializedTensorMixin:
     #: The class of the object after `materialize`.
     cls_to_become: Any = None
 
-    _allowed_methods: tuple[Any, ...] = (
+    _allowed_methods: tuple[Callable[..., object], ...] = (
         Tensor.__hash__,
         *(getattr(Tensor, name) for name in _ALLOWED),
     )
@@ -41,7 +42,7 @@ class UninitializedTensorMixin:
         def __getattr__(self, name: str) -> Any: ...
 
     def materialize(
-        self, shape: int | Sequence[int], device: Any = None, dtype: Any = None
+        self, shape: int | Sequence[int], device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         """Change this object into an ordinary parameter or tensor with elements to be filled.
 
@@ -57,7 +58,7 @@ class UninitializedTensorMixin:
         )
         self.__class__ = self.cls_to_become
 
-    def emptied(self, device: Any = None) -> Any:
+    def emptied(self, device: DeviceLike = None) -> Self:
         """An uninitialized tensor like this one, on another device."""
         cls: Any = type(self)
         return cls(self.requires_grad, self.device if device is None else device, self.dtype)
@@ -85,21 +86,25 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         copied = self.emptied()
         vars(copied).update(self._shown_attributes())
         return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return memo.setdefault(id(self), copy.copy(self))
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
         arguments = (self.requires_grad, str(self.device), self.dtype)
         return type(self), arguments, self._shown_attributes() or None
 
     @classmethod
     def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: Args = (),
+        kwargs: Kwargs | None = None,
     ) -> Any:
         """Run ``func`` if it is allowed.
 
@@ -113,12 +118,12 @@ class UninitializedTensorMixin:
         return args[0] if result is plain[0] else cls._as_result(args[0], result)
 
     @classmethod
-    def _as_result(cls, source: Any, result: Any) -> Any:
+    def _as_result(cls, source: Any, result: object) -> object:
         """The tensor to return for ``result``, a ``source`` that was moved or cast."""
         return result
 
 
-def _stand_in(tensor: Any) -> Tensor:
+def _stand_in(tensor: UninitializedTensorMixin) -> Tensor:
     """A plain tensor with the device, dtype and flag of an uninitialized one."""
     plain = tensor.data
     plain.requires_grad = tensor.requires_grad
@@ -134,7 +139,7 @@ def _refuse(cls: type, name: str) -> NoReturn:
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
-    def refused(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    def refused(self: object, *args: object, **kwargs: object) -> NoReturn:
         _refuse(type(self), name)
 
     refused.__name__ = refused.__qualname__ = name
@@ -155,6 +160,6 @@ def _refuse_methods_of(base: type) -> None:
 _refuse_methods_of(Tensor)
 
 
-def is_lazy(param: Any) -> bool:
+def is_lazy(param: object) -> bool:
     """Whether ``param`` is an uninitialized parameter or buffer."""
     return isinstance(param, UninitializedTensorMixin)

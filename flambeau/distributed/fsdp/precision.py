@@ -32,7 +32,7 @@ def compute_in(module: Module, policy: MixedPrecisionPolicy, own: Iterable[Param
         (each._parameters, name, parameter)
         for each in module.modules()
         for name, parameter in each._parameters.items()
-        if id(parameter) in ids and parameter.is_floating_point()
+        if parameter is not None and id(parameter) in ids and parameter.is_floating_point()
     ]
     running = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 from flambeau.core.support.dtype import bool as bool_dtype
 from flambeau.core.support.warning import warn
@@ -51,7 +50,7 @@ class CausalBias(Tensor):
         tensor.variant, tensor.seq_len_q, tensor.seq_len_kv = variant, seq_len_q, seq_len_kv
         return tensor
 
-    def __repr__(self, **options: Any) -> str:
+    def __repr__(self, **options: object) -> str:
         return self.as_subclass(Tensor).__repr__(**options)
 
 

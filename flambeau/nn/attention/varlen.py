@@ -42,7 +42,7 @@ def varlen_attn(
     seqused_k: Tensor | None = None,
     block_table: Tensor | None = None,
     num_splits: int | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Attention within each of several sequences, on every device.
 
     The sequences are padded to ``max_q`` and ``max_k``, and computed by
@@ -105,7 +105,9 @@ def varlen_attn(
     return result, _unpadded(lse.transpose(1, 2), queries, is_query, query.shape[0])
 
 
-def varlen_attn_out(out: Tensor, query: Tensor, *args: Any, **kwargs: Any) -> Any:
+def varlen_attn_out(
+    out: Tensor, query: Tensor, *args: Any, **kwargs: Any
+) -> Tensor | tuple[Tensor, Tensor]:
     """`varlen_attn` with the result written to ``out``."""
     found = varlen_attn(query, *args, **kwargs)
     if isinstance(found, tuple):

@@ -134,7 +134,7 @@ def linear_cross_entropy(
     )  # fmt: skip
 
 
-def _can_chunk(scores: Any, soft: bool, reduction: str, label_smoothing: float) -> bool:
+def _can_chunk(scores: Sequence[int], soft: bool, reduction: str, label_smoothing: float) -> bool:
     return len(scores) == 1 and not soft and label_smoothing == 0 and reduction in REDUCTIONS
 
 

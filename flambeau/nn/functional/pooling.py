@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from flambeau.core.operators.overrides import asks
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import OutputSizes, Pooled, Sizes
 from flambeau.ops.neural.spatial import pooling as ops
 from flambeau.ops.neural.spatial.pooling import (
     adaptive_avg_pool1d,
@@ -25,8 +25,6 @@ __all__ = [
     "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices",
     "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
 ]  # fmt: skip
-
-Sizes = int | tuple[int, ...] | list[int]
 
 
 @asks
@@ -60,7 +58,7 @@ def max_pool3d_with_indices(
 def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Pooled:  # fmt: skip
     """The maximum of each window of ``(N, C, L)`` or ``(C, L)``; see `max_pool2d`."""
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -71,7 +69,7 @@ def max_pool1d(
 def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Pooled:  # fmt: skip
     """The maximum of each window; among equal elements the gradient goes to the first.
 
     Args:
@@ -95,7 +93,7 @@ def max_pool2d(
 def max_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Pooled:  # fmt: skip
     """The maximum of each window of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see `max_pool2d`."""
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -104,7 +102,7 @@ def max_pool3d(
 
 @asks
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Maxima of ``output_size`` windows and their positions along the input."""
     return ops.adaptive_max_pool(input, 1, output_size)
@@ -112,7 +110,7 @@ def adaptive_max_pool1d_with_indices(
 
 @asks
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Maxima of ``output_size`` windows and their positions in the flattened plane."""
     return ops.adaptive_max_pool(input, 2, output_size)
@@ -120,21 +118,25 @@ def adaptive_max_pool2d_with_indices(
 
 @asks
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Maxima of ``output_size`` windows and their positions in the flattened volume."""
     return ops.adaptive_max_pool(input, 3, output_size)
 
 
 @asks
-def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Pooled:
     """Maxima of ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``."""
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
 @asks
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Pooled:
     """Maxima of ``output_size`` windows that cover the input evenly.
 
     Args:
@@ -147,7 +149,9 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 @asks
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSizes, return_indices: bool = False
+) -> Pooled:
     """Maxima of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
     found = adaptive_max_pool3d_with_indices(input, output_size)
     return found if return_indices else found[0]

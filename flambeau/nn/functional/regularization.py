@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from flambeau.core.operators.misfits import require_tensors
 from flambeau.core.operators.overrides import asks
@@ -60,7 +60,13 @@ def _mask_of(input: Tensor, p: float) -> Tensor:
     return mask.permute([order.index(dim) for dim in range(len(order))])
 
 
-def _drop_channels(combine: Any, input: Tensor, p: float, inplace: bool, name: str) -> Tensor:
+def _drop_channels(
+    combine: Callable[[Tensor, Tensor, float], Tensor],
+    input: Tensor,
+    p: float,
+    inplace: bool,
+    name: str,
+) -> Tensor:
     if input.dim() < 2:
         raise RuntimeError(f"{name}(): the input must have channels, got shape {list(input.shape)}")
     shape = (*input.shape[:2], *(1,) * (input.dim() - 2))

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.core.operators.overrides import asks
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import Pooled, Sizes
 from flambeau.ops.common.values import outside
 from flambeau.ops.draws.sampling import rand
 from flambeau.ops.neural.spatial.unpooling import fractional_max_pool, max_unpool
@@ -15,8 +16,6 @@ __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
-
-Sizes = int | tuple[int, ...] | list[int]
 
 
 def _each(name: str, argument: str, value: Any, spatial: int) -> tuple[Any, ...]:
@@ -114,7 +113,7 @@ def max_unpool3d(
 
 def _fractional(
     spatial: int, input: Tensor, kernel_size: Sizes, output_size: Sizes | None,
-    output_ratio: Any, samples: Tensor | None,
+    output_ratio: float | Sequence[float] | None, samples: Tensor | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     name = f"fractional_max_pool{spatial}d"
     if (output_size is None) == (output_ratio is None):
@@ -164,7 +163,7 @@ def fractional_max_pool2d(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Pooled:  # fmt: skip
     """The maxima of windows at random positions.
 
     Graham, Fractional Max-Pooling, https://arxiv.org/abs/1412.6071
@@ -189,7 +188,7 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Pooled:  # fmt: skip
     """`fractional_max_pool2d` for ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
     found = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]

@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.core.operators.overrides import asks
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import Sizes
 from flambeau.ops.common.dims import is_open
 from flambeau.ops.neural.spatial import pooling
 from flambeau.ops.neural.spatial.folding import (
@@ -153,7 +154,10 @@ def _check_mode(input: Tensor, mode: str, antialias: bool) -> None:
 
 
 def _sizes(
-    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
+    input: Tensor,
+    size: Sizes | None,
+    scale_factor: float | Sequence[float] | None,
+    recompute: bool | None,
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     spatial = input.dim() - 2
     if (size is None) == (scale_factor is None):
@@ -175,7 +179,7 @@ def _sizes(
     return sizes, (None,) * spatial if recompute else tuple(float(each) for each in factors)
 
 
-def _scaled(size: Any, factor: Any) -> Any:
+def _scaled(size: int, factor: float) -> int:
     if not is_open(size):
         return math.floor(float(size) * float(factor))
     numerator, denominator = float(factor).as_integer_ratio()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.modules.multihead_attention import MultiheadAttention
 from flambeau.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
@@ -408,7 +407,11 @@ class PReLU(Module):
     _repr_attributes = ("num_parameters",)
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.num_parameters = num_parameters

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
@@ -58,8 +59,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -107,7 +108,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)
 
-    def _log_prob_of(self, input: Tensor, target: Any) -> Any:
+    def _log_prob_of(self, input: Tensor, target: Tensor) -> Tensor:
         """The log-probability of the target of each sample.
 
         Each cluster is computed for every sample, and results for samples of other clusters are

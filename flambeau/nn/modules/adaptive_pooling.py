@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import OutputSizes, Pooled
 from flambeau.nn.module import Module
 
 __all__ = [
@@ -20,7 +19,7 @@ class _AdaptiveMaxPoolNd(Module):
     __constants__: list[str] = ["output_size", "return_indices"]
     _repr_attributes = ("output_size",)
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: OutputSizes, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
@@ -32,7 +31,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
@@ -46,7 +45,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
         return_indices: Also return the positions of the maxima, for `MaxUnpool2d`.
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -56,7 +55,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
@@ -66,7 +65,7 @@ class _AdaptiveAvgPoolNd(Module):
     __constants__: list[str] = ["output_size"]
     _repr_attributes = ("output_size",)
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: OutputSizes) -> None:
         super().__init__()
         self.output_size = output_size
 

@@ -11,9 +11,15 @@ from flambeau.core.support.higher import higher
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs, StateDict
 from flambeau.nn.module import Module
 from flambeau.nn.modules.lazy import LazyModuleMixin
-from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, is_lazy
+from flambeau.nn.parameter import (
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+    UninitializedTensorMixin,
+)
 from flambeau.ops.factories.creation import empty, ones, zeros
 
 __all__ = [
@@ -49,8 +55,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -95,9 +101,9 @@ class _NormBase(Module):
 
     def _load_from_state_dict(
         self,
-        state_dict: Any,
+        state_dict: StateDict,
         prefix: str,
-        local_metadata: dict[str, Any],
+        local_metadata: Kwargs,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -150,7 +156,12 @@ class _BatchNorm(_NormBase):
         return self._batch_norm(input, mean, variance, uses_batch, momentum)
 
     def _batch_norm(
-        self, input: Tensor, mean: Any, variance: Any, uses_batch: bool, momentum: Any
+        self,
+        input: Tensor,
+        mean: Tensor | None,
+        variance: Tensor | None,
+        uses_batch: bool,
+        momentum: Any,
     ) -> Tensor:
         return F.batch_norm(
             input, mean, variance, self.weight, self.bias, uses_batch, momentum, self.eps
@@ -169,8 +180,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -184,7 +195,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if track_running_stats:
             self.running_mean: UninitializedBuffer = UninitializedBuffer(device=device, dtype=dtype)
             self.running_var: UninitializedBuffer = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked: Any = zeros((), device=device, dtype=dtypes.int64)
+            self.num_batches_tracked: Tensor = zeros((), device=device, dtype=dtypes.int64)
 
     def reset_parameters(self) -> None:
         """Reset everything, if it has a shape."""
@@ -197,7 +208,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_features: int = self._channels_of(input)
         if self.has_uninitialized_params():
             for member in (*self._parameters.values(), *self._buffers.values()):
-                if is_lazy(member):
+                if isinstance(member, UninitializedTensorMixin):
                     member.materialize((self.num_features,))
             self.reset_parameters()
 
@@ -304,9 +315,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
+        process_group: object = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -326,7 +337,12 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     def _batch_norm(
-        self, input: Tensor, mean: Any, variance: Any, uses_batch: bool, momentum: Any
+        self,
+        input: Tensor,
+        mean: Tensor | None,
+        variance: Tensor | None,
+        uses_batch: bool,
+        momentum: Any,
     ) -> Tensor:
         if self.training and spanning.world > 1:
             normalize = higher("flambeau.distributed.normalization.batch_norm")
@@ -336,7 +352,7 @@ class SyncBatchNorm(_BatchNorm):
         return super()._batch_norm(input, mean, variance, uses_batch, momentum)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """``module`` with every batch normalization replaced by a `SyncBatchNorm`.
 
         Args:
@@ -370,19 +386,19 @@ class SyncBatchNorm(_BatchNorm):
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that takes ``num_features`` from its first input."""
 
-    cls_to_become: type[Any] | None = BatchNorm1d
+    cls_to_become: type[Module] | None = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that takes ``num_features`` from its first input."""
 
-    cls_to_become: type[Any] | None = BatchNorm2d
+    cls_to_become: type[Module] | None = BatchNorm2d
     _check_input_dim = BatchNorm2d._check_input_dim
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that takes ``num_features`` from its first input."""
 
-    cls_to_become: type[Any] | None = BatchNorm3d
+    cls_to_become: type[Module] | None = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from flambeau.nn.modules.loss_base import _Loss, _WeightedLoss
@@ -154,8 +155,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         reduction: str = "mean",
         weight: Tensor | None = None,
         ignore_index: int | None = None,
@@ -284,8 +285,8 @@ class CTCLoss(_Loss):
         self,
         log_probs: Tensor,
         targets: Tensor,
-        input_lengths: Any,
-        target_lengths: Any,
+        input_lengths: Tensor | Sequence[int] | int,
+        target_lengths: Tensor | Sequence[int] | int,
     ) -> Tensor:
         return F.ctc_loss(
             log_probs,

@@ -29,7 +29,7 @@ class Container(Module):
         **kwargs: The submodules by name.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Module | None) -> None:
         super().__init__()
         warn("nn.Container is deprecated; subclass nn.Module", FutureWarning)
         for name, module in kwargs.items():
@@ -88,7 +88,7 @@ class _Numbered(Module):
         del self[key]
         return popped
 
-    def __getitem__(self, idx: Any) -> Any:
+    def __getitem__(self, idx: int | slice) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not define indexing")
 
     def _shift(self, start: int) -> None:
@@ -181,7 +181,7 @@ class Sequential(_Numbered):
         return self
 
 
-def _checked_operand(other: Any) -> Sequential:
+def _checked_operand(other: object) -> Sequential:
     if not isinstance(other, Sequential):
         raise ValueError(
             f"only another Sequential can be added to a Sequential, not a {type(other).__name__}"
@@ -308,7 +308,9 @@ class ModuleDict(Module):
         """The modules."""
         return self._modules.values()
 
-    def update(self, modules: Any) -> None:
+    def update(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | ModuleDict
+    ) -> None:
         """Add, or replace, the modules of a mapping or of an iterable of pairs.
 
         Raises:

@@ -7,9 +7,11 @@ from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Sizes
+from flambeau.nn.module import Module
 from flambeau.nn.modules.conv_base import _ConvNd, _ConvTransposeNd
 from flambeau.nn.modules.lazy import LazyModuleMixin
-from flambeau.nn.modules.utils import _pair, _single, _triple
+from flambeau.nn.modules.utils import PerDimension, _pair, _single, _triple
 from flambeau.nn.parameter import UninitializedParameter
 
 __all__ = [
@@ -31,22 +33,22 @@ __all__ = [
 class _Conv(_ConvNd):
     """A convolution; the subclass sets the number of dimensions."""
 
-    _sizes: Callable[[Any], tuple[int, ...]]
+    _sizes: PerDimension[int]
     _convolve: Callable[..., Tensor]
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] = 1,
-        padding: str | int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         sizes = self._sizes
         super().__init__(
@@ -147,7 +149,7 @@ class Conv3d(_Conv):
 class _ConvTranspose(_ConvTransposeNd):
     """A transposed convolution; the subclass sets the number of dimensions."""
 
-    _sizes: Callable[[Any], tuple[int, ...]]
+    _sizes: PerDimension[int]
     _convolve: Callable[..., Tensor]
     padding: tuple[int, ...]
 
@@ -155,16 +157,16 @@ class _ConvTranspose(_ConvTransposeNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] = 1,
-        padding: int | tuple[int, ...] = 0,
-        output_padding: int | tuple[int, ...] = 0,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: int | tuple[int, ...] = 1,
+        dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         sizes = self._sizes
         super().__init__(
@@ -289,7 +291,9 @@ class _LazyConvXdMixin(LazyModuleMixin, _ConvNd):
     weight: Any
     bias: Any
 
-    def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def _make_lazy(
+        self, out_channels: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+    ) -> None:
         """Replace the constructor's empty parameters by uninitialized ones."""
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -340,15 +344,15 @@ class _LazyConv(_LazyConvXdMixin, _Conv):
     def __init__(
         self,
         out_channels: int,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] = 1,
-        padding: str | int | tuple[int, ...] = 0,
-        dilation: int | tuple[int, ...] = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
@@ -362,16 +366,16 @@ class _LazyConvTranspose(_LazyConvXdMixin, _ConvTranspose):
     def __init__(
         self,
         out_channels: int,
-        kernel_size: int | tuple[int, ...],
-        stride: int | tuple[int, ...] = 1,
-        padding: int | tuple[int, ...] = 0,
-        output_padding: int | tuple[int, ...] = 0,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: int | tuple[int, ...] = 1,
+        dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
@@ -383,34 +387,34 @@ class _LazyConvTranspose(_LazyConvXdMixin, _ConvTranspose):
 class LazyConv1d(_LazyConv, Conv1d):
     """A `Conv1d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = Conv1d
+    cls_to_become: type[Module] | None = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
     """A `Conv2d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = Conv2d
+    cls_to_become: type[Module] | None = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
     """A `Conv3d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = Conv3d
+    cls_to_become: type[Module] | None = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A `ConvTranspose1d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = ConvTranspose1d
+    cls_to_become: type[Module] | None = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A `ConvTranspose2d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = ConvTranspose2d
+    cls_to_become: type[Module] | None = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become: type[Any] | None = ConvTranspose3d
+    cls_to_become: type[Module] | None = ConvTranspose3d

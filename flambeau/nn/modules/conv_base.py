@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs
 from flambeau.nn.module import Module
 from flambeau.nn.modules.utils import _reverse_repeat_tuple
 from flambeau.nn.parameter import Parameter
@@ -41,8 +42,8 @@ class _ConvNd(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         _check_channels(in_channels, out_channels, groups)
@@ -93,7 +94,7 @@ class _ConvNd(Module):
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__(state)
         # Pickles from before padding modes existed.
         self.__dict__.setdefault("padding_mode", "zeros")
@@ -107,7 +108,7 @@ def _check_channels(in_channels: int, out_channels: int, groups: int) -> None:
             raise ValueError(f"{name}={channels} must be divisible by groups={groups}")
 
 
-def _check_padding(padding: Any, padding_mode: str, stride: Sequence[int]) -> None:
+def _check_padding(padding: str | Sequence[int], padding_mode: str, stride: Sequence[int]) -> None:
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ValueError(f"padding must be sizes, 'same' or 'valid', got {padding!r}")
@@ -154,8 +155,8 @@ class _ConvTransposeNd(_ConvNd):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
@@ -58,13 +58,13 @@ class Unflatten(Module):
     __constants__: list[str] = ["dim", "unflattened_size"]
     _repr_attributes = ("dim", "unflattened_size")
 
-    def __init__(self, dim: int, unflattened_size: Any) -> None:
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         self._require_tuple_int(unflattened_size)
         self.dim = dim
         self.unflattened_size = unflattened_size
 
-    def _require_tuple_int(self, sizes: Any) -> None:
+    def _require_tuple_int(self, sizes: object) -> None:
         if not isinstance(sizes, tuple | list):
             raise TypeError(
                 f"unflattened_size must be a tuple of integers, got a {type(sizes).__name__}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import Sizes
 from flambeau.nn.module import Module
 
 __all__ = ["Fold", "Unfold"]
-
-_Sizes = int | tuple[int, ...]
 
 
 class Fold(Module):
@@ -30,11 +29,11 @@ class Fold(Module):
 
     def __init__(
         self,
-        output_size: _Sizes,
-        kernel_size: _Sizes,
-        dilation: _Sizes = 1,
-        padding: _Sizes = 0,
-        stride: _Sizes = 1,
+        output_size: Sizes,
+        kernel_size: Sizes,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        stride: Sizes = 1,
     ) -> None:
         super().__init__()
         self.output_size = output_size
@@ -71,7 +70,7 @@ class Unfold(Module):
     _repr_attributes = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(
-        self, kernel_size: _Sizes, dilation: _Sizes = 1, padding: _Sizes = 0, stride: _Sizes = 1
+        self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size

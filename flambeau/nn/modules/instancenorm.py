@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs, StateDict
+from flambeau.nn.module import Module
 from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
@@ -29,8 +29,8 @@ class _InstanceNorm(_NormBase):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -92,9 +92,9 @@ class _InstanceNorm(_NormBase):
 
     def _load_from_state_dict(
         self,
-        state_dict: Any,
+        state_dict: StateDict,
         prefix: str,
-        local_metadata: dict[str, Any],
+        local_metadata: Kwargs,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -173,7 +173,7 @@ class LazyInstanceNorm1d(_LazyInstanceNorm):
     Unlike `InstanceNorm1d` it is affine and has running statistics by default.
     """
 
-    cls_to_become: type[Any] | None = InstanceNorm1d
+    cls_to_become: type[Module] | None = InstanceNorm1d
     _get_no_batch_dim = InstanceNorm1d._get_no_batch_dim
 
 
@@ -183,7 +183,7 @@ class LazyInstanceNorm2d(_LazyInstanceNorm):
     Unlike `InstanceNorm2d` it is affine and has running statistics by default.
     """
 
-    cls_to_become: type[Any] | None = InstanceNorm2d
+    cls_to_become: type[Module] | None = InstanceNorm2d
     _get_no_batch_dim = InstanceNorm2d._get_no_batch_dim
 
 
@@ -193,5 +193,5 @@ class LazyInstanceNorm3d(_LazyInstanceNorm):
     Unlike `InstanceNorm3d` it is affine and has running statistics by default.
     """
 
-    cls_to_become: type[Any] | None = InstanceNorm3d
+    cls_to_become: type[Module] | None = InstanceNorm3d
     _get_no_batch_dim = InstanceNorm3d._get_no_batch_dim

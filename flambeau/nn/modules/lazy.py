@@ -8,17 +8,22 @@ from typing import Any, NoReturn
 from flambeau.core.programs.finishing import finish
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.trace import current, outside
+from flambeau.nn.common_types import Args, Kwargs, StateDict
 from flambeau.nn.module import Module
-from flambeau.nn.parameter import is_lazy
+from flambeau.nn.parameter import UninitializedTensorMixin, is_lazy
 from flambeau.nn.state_dict import saved_members
 
 __all__ = ["LazyModuleMixin"]
 
 
-def _initialize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _initialize(module: LazyModuleMixin, args: Args, kwargs: Kwargs) -> None:
     """Materialize all uninitialized members of ``module``, or none if there is an error."""
     members = chain(module._parameters.values(), module._buffers.values())
-    before = [(each, type(each), each.data) for each in members if is_lazy(each)]
+    before = [
+        (each, type(each), each.data)
+        for each in members
+        if isinstance(each, UninitializedTensorMixin)
+    ]
     try:
         module.initialize_parameters(*args, **kwargs)
         if module.has_uninitialized_params():
@@ -32,7 +37,7 @@ def _initialize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         raise
 
 
-def _become_ordinary(module: Any) -> None:
+def _become_ordinary(module: Module) -> None:
     """Remove everything lazy from the module; repeatable after an interrupt."""
     for name in ("_initialize_hook", "_load_hook"):
         hook = vars(module).get(name)
@@ -66,7 +71,7 @@ class LazyModuleMixin(Module):
     """
 
     #: The class of the module after its first call; ``None`` keeps it.
-    cls_to_become: type[Any] | None = None
+    cls_to_become: type[Module] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -87,7 +92,7 @@ class LazyModuleMixin(Module):
         return any(map(is_lazy, chain(self._parameters.values(), self._buffers.values())))
 
     def _infer_parameters(
-        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+        self, module: LazyModuleMixin, args: Args, kwargs: Kwargs | None = None
     ) -> None:
         # These changes outlive a program that may be being compiled, so they are made outside the
         # trace.
@@ -98,15 +103,15 @@ class LazyModuleMixin(Module):
         if trace is not None:
             trace.enter(module, renewed=True)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: StateDict, prefix: str, keep_vars: bool) -> None:
         for name, member in saved_members(self).items():
             destination[prefix + name] = member if keep_vars or is_lazy(member) else member.detach()
 
     def _lazy_load_hook(
         self,
-        state_dict: Any,
+        state_dict: StateDict,
         prefix: str,
-        local_metadata: Any,
+        local_metadata: Kwargs,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -116,7 +121,9 @@ class LazyModuleMixin(Module):
         with no_grad():
             for name, member in chain(self._parameters.items(), self._buffers.items()):
                 given = state_dict.get(prefix + name)
-                if is_lazy(member) and given is not None and not is_lazy(given):
+                if isinstance(member, UninitializedTensorMixin) and not (
+                    given is None or is_lazy(given)
+                ):
                     member.materialize(given.shape)
 
     def _replicate_for_data_parallel(self) -> NoReturn:

@@ -9,6 +9,7 @@ from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.modules.lazy import LazyModuleMixin
 from flambeau.nn.parameter import Parameter, UninitializedParameter
@@ -27,7 +28,7 @@ class Identity(Module):
     3
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
 
     def forward(self, input: Any) -> Any:
@@ -64,8 +65,8 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -122,8 +123,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.in1_features = in1_features
@@ -161,10 +162,14 @@ class LazyLinear(LazyModuleMixin, Linear):
         dtype: The dtype of the parameters.
     """
 
-    cls_to_become: type[Any] | None = Linear
+    cls_to_become: type[Module] | None = Linear
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        out_features: int,
+        bias: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features

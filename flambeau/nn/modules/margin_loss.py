@@ -6,7 +6,6 @@ See `flambeau.nn.modules.loss`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
@@ -272,7 +271,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     __constants__: list[str] = ["margin", "swap", "reduction"]
 
-    distance_function: Any
+    distance_function: Callable[[Tensor, Tensor], Tensor]
 
     def __init__(
         self,

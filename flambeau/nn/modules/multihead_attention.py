@@ -5,11 +5,10 @@ Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs
 from flambeau.nn.functional.masks import check_masks
 from flambeau.nn.module import Module
 from flambeau.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -80,8 +79,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
@@ -134,7 +133,7 @@ class MultiheadAttention(Module):
         if self.bias_v is not None:
             init.xavier_normal_(self.bias_v)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__({"_qkv_same_embed_dim": True, **state})
 
     def forward(

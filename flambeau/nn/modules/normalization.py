@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.ops.factories.creation import empty
@@ -112,8 +112,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         shape = _as_shape(normalized_shape)
@@ -139,7 +139,7 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-def _as_shape(shape: Any) -> tuple[int, ...]:
+def _as_shape(shape: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(shape) if isinstance(shape, Iterable) else (shape,)
 
 
@@ -176,8 +176,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -232,8 +232,8 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         shape = _as_shape(normalized_shape)

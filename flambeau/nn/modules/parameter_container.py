@@ -5,11 +5,14 @@ from __future__ import annotations
 import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
+
+#: A mapping, a module that acts as one, or pairs.
+Pairs: TypeAlias = Mapping[str, Any] | Module | Iterable[Any]
 
 
 class ParameterList(Module):
@@ -19,7 +22,7 @@ class ParameterList(Module):
         values: The parameters, tensors or other values.
     """
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
+    def __init__(self, values: Iterable[object] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -79,7 +82,7 @@ class ParameterList(Module):
             _line(str(i), value, getattr(value, "dtype", None)) for i, value in enumerate(self)
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError("a ParameterList holds parameters and cannot be called")
 
 
@@ -91,7 +94,7 @@ class ParameterDict(Module):
             mapping, such as a plain ``dict``, are sorted.
     """
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: Pairs | None = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -138,7 +141,7 @@ class ParameterDict(Module):
         """A new dictionary with the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """The value of ``key``; set to ``default`` if there is none."""
         if key not in self:
             self[key] = default
@@ -162,11 +165,11 @@ class ParameterDict(Module):
             raise KeyError("popitem(): the ParameterDict is empty")
         return key, self.pop(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """The value of ``key``, or ``default`` if there is none."""
         return self[key] if key in self._keys else default
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """A new dictionary with ``default`` for each of ``keys``."""
         return ParameterDict((key, default) for key in keys)
 
@@ -182,7 +185,7 @@ class ParameterDict(Module):
         """The values."""
         return (self[key] for key in self._keys)
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: Pairs) -> None:
         """Add, or replace, the values of a mapping or of an iterable of pairs.
 
         Raises:
@@ -201,11 +204,11 @@ class ParameterDict(Module):
             for key, value in self.items()
         )
 
-    def __call__(self, input: Any) -> NoReturn:
+    def __call__(self, input: object) -> NoReturn:
         raise RuntimeError("a ParameterDict holds parameters and cannot be called")
 
 
-def pairs_of(owner: str, source: Any) -> list[tuple[str, Any]]:
+def pairs_of(owner: str, source: Pairs) -> list[tuple[str, Any]]:
     """The pairs of a mapping, of a module that acts as a mapping, or of an iterable of pairs.
 
     Raises:
@@ -234,19 +237,19 @@ def pairs_of(owner: str, source: Any) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _as_parameter(value: Any) -> Any:
+def _as_parameter(value: object) -> object:
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
     return value
 
 
-def _checked_key(key: Any) -> str:
+def _checked_key(key: object) -> str:
     if not isinstance(key, str):
         raise TypeError(f"the keys of a ParameterDict are strings, but got a {type(key).__name__}")
     return key
 
 
-def _line(name: str, value: Any, kind: Any) -> str:
+def _line(name: str, value: object, kind: object) -> str:
     """The text of one value of a container; ``kind`` is the type of a tensor."""
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"

@@ -7,11 +7,12 @@ instead of down with ``ceil_mode``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import Args, Kwargs, Pooled, Sizes
 from flambeau.nn.module import Module
 from flambeau.nn.modules.adaptive_pooling import (
     AdaptiveAvgPool1d,
@@ -23,7 +24,7 @@ from flambeau.nn.modules.adaptive_pooling import (
     _AdaptiveAvgPoolNd,  # noqa: F401 - users look for it here
     _AdaptiveMaxPoolNd,  # noqa: F401
 )
-from flambeau.nn.modules.utils import _pair, _single, _triple
+from flambeau.nn.modules.utils import PerDimension, _pair, _single, _triple
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
@@ -43,22 +44,22 @@ class _MaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride: Any = kernel_size if stride is None else stride
+        self.stride: Sizes = kernel_size if stride is None else stride
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> Args:
         return (
             self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
             self.return_indices,
@@ -71,7 +72,7 @@ class MaxPool1d(_MaxPoolNd):
     Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, L_out)`` or ``(C, L_out)``.
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.max_pool1d(input, *self._arguments())
 
 
@@ -94,7 +95,7 @@ class MaxPool2d(_MaxPoolNd):
     tensor([[[4.]]])
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.max_pool2d(input, *self._arguments())
 
 
@@ -104,7 +105,7 @@ class MaxPool3d(_MaxPoolNd):
     Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
     """
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.max_pool3d(input, *self._arguments())
 
 
@@ -113,9 +114,9 @@ class _MaxUnpoolNd(Module):
 
     _repr_attributes = ("kernel_size", "stride", "padding")
 
-    _sizes: Callable[[Any], tuple[int, ...]]
+    _sizes: PerDimension[int]
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         self.kernel_size: tuple[int, ...] = self._sizes(kernel_size)
         self.stride: tuple[int, ...] = self._sizes(kernel_size if stride is None else stride)
@@ -130,7 +131,9 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
     _sizes = staticmethod(_single)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
         return F.max_unpool1d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -150,7 +153,9 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
     _sizes = staticmethod(_pair)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
         return F.max_unpool2d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -164,7 +169,9 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
     _sizes = staticmethod(_triple)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+    def forward(
+        self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
         return F.max_unpool3d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -182,9 +189,9 @@ class _AvgPoolNd(Module):
     ]
     _repr_attributes = ("kernel_size", "stride", "padding")
 
-    kernel_size: Any
-    stride: Any
-    padding: Any
+    kernel_size: Sizes
+    stride: Sizes
+    padding: Sizes
 
 
 class AvgPool1d(_AvgPoolNd):
@@ -195,16 +202,16 @@ class AvgPool1d(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size: Any = _single(kernel_size)
-        self.stride: Any = _single(kernel_size if stride is None else stride)
-        self.padding: Any = _single(padding)
+        self.kernel_size: Sizes = _single(kernel_size)
+        self.stride: Sizes = _single(kernel_size if stride is None else stride)
+        self.padding: Sizes = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -222,28 +229,28 @@ class _DivisorAvgPool(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride: Any = kernel_size if stride is None else stride
+        self.stride: Sizes = kernel_size if stride is None else stride
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> Args:
         return (
             self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__(state)
         # Pickles from before these attributes existed.
         self.__dict__.setdefault("padding", 0)
@@ -289,13 +296,13 @@ class _FractionalMaxPool(Module):
 
     __constants__: list[str] = ["kernel_size", "return_indices", "output_size", "output_ratio"]
 
-    _sizes: Callable[[Any], tuple[int, ...]]
+    _sizes: PerDimension[Any]
 
     def __init__(
         self,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> None:
@@ -314,7 +321,7 @@ class _FractionalMaxPool(Module):
         self.output_size: tuple[int, ...] | None = (
             None if output_size is None else sizes(output_size)
         )
-        self.output_ratio: tuple[int, ...] | None = (
+        self.output_ratio: tuple[float, ...] | None = (
             None if output_ratio is None else sizes(output_ratio)
         )
         if self.output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
@@ -342,7 +349,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
     _sizes = staticmethod(_pair)
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.fractional_max_pool2d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -357,7 +364,7 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
     _sizes = staticmethod(_triple)
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Pooled:
         return F.fractional_max_pool3d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -371,7 +378,11 @@ class _LPPoolNd(Module):
     _repr_attributes = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
-        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+        self,
+        norm_type: float,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.norm_type = norm_type
@@ -379,7 +390,7 @@ class _LPPoolNd(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> Args:
         return float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
 
 

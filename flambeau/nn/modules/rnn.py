@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.values.tensor import Tensor
-from flambeau.nn.modules.rnn_base import RNNBase
+from flambeau.nn.common_types import DeviceLike, DTypeLike
+from flambeau.nn.modules.rnn_base import Batch, RNNBase
 from flambeau.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -54,10 +55,10 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
-        proj_size: Any = None,
+        proj_size: object = None,
     ) -> None:
         _refuse_projection("RNN", proj_size)
         if nonlinearity not in ("tanh", "relu"):
@@ -68,7 +69,7 @@ class RNN(RNNBase):
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    def forward(self, input: Batch, hx: Tensor | None = None) -> tuple[Batch, Tensor]:
         """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden,) = self._run(input, hx)
         return output, hidden
@@ -118,8 +119,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
@@ -140,8 +141,8 @@ class LSTM(RNNBase):
         return hidden.index_select(1, permutation), cell.index_select(1, permutation)
 
     def forward(
-        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        self, input: Batch, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Batch, tuple[Tensor, Tensor]]:
         """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden, cell) = self._run(input, hx)
         return output, (hidden, cell)
@@ -179,10 +180,10 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
-        proj_size: Any = None,
+        proj_size: object = None,
     ) -> None:
         _refuse_projection("GRU", proj_size)
         super().__init__(
@@ -190,12 +191,12 @@ class GRU(RNNBase):
             0, device, dtype,
         )  # fmt: skip
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+    def forward(self, input: Batch, hx: Tensor | None = None) -> tuple[Batch, Tensor]:
         """The hidden states of the last layer at all steps, and the final states of all layers."""
         output, (hidden,) = self._run(input, hx)
         return output, hidden
 
 
-def _refuse_projection(name: str, proj_size: Any) -> None:
+def _refuse_projection(name: str, proj_size: object) -> None:
     if proj_size is not None:
         raise ValueError(f"{name} takes no proj_size; only LSTM has projections")

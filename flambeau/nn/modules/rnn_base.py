@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from flambeau.core.support import naming
 from flambeau.core.support.modes import modes
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
@@ -26,6 +27,11 @@ _MODES = {
     "RNN_TANH": ("rnn_tanh", 1), "RNN_RELU": ("rnn_relu", 1), "LSTM": ("lstm", 4),
     "GRU": ("gru", 3),
 }  # fmt: skip
+
+
+#: An initial state: one tensor, or two for an LSTM.
+States: TypeAlias = Tensor | Sequence[Tensor] | None
+Batch = TypeVar("Batch", Tensor, PackedSequence)
 
 
 class RNNBase(Module):
@@ -80,8 +86,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         _check_dropout(dropout, num_layers)
@@ -128,7 +134,7 @@ class RNNBase(Module):
         return 2 if self.bidirectional else 1
 
     @property
-    def all_weights(self) -> list[list[Any]]:
+    def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
@@ -142,7 +148,7 @@ class RNNBase(Module):
         return [getattr(self, name, None) for names in self._all_weights for name in names]
 
     @_flat_weights.setter
-    def _flat_weights(self, weights: Sequence[Any]) -> None:
+    def _flat_weights(self, weights: Sequence[Tensor | None]) -> None:
         for name, weight in zip(self._flat_weights_names, weights, strict=True):
             setattr(self, name, weight)
 
@@ -216,12 +222,12 @@ class RNNBase(Module):
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+    def check_forward_args(self, input: Tensor, hidden: States, batch_sizes: Tensor | None) -> None:
         """Check input and initial state against each other and the layer."""
         self.check_input(input, batch_sizes)
         self._check_states(_as_states(hidden), self._batch_of(input, batch_sizes))
 
-    def _first_states(self, hx: Any) -> tuple[Tensor, ...]:
+    def _first_states(self, hx: States) -> tuple[Tensor, ...]:
         """The tensors of an initial state, one or two; none without an initial state."""
         states = _as_states(hx)
         if hx is not None and not states:
@@ -243,7 +249,7 @@ class RNNBase(Module):
         """A state with its batch permuted."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Kwargs:
         state = super().__getstate__()
         if naming.package == "torch":
             # The attribute under which PyTorch keeps the weights for its kernels.
@@ -251,14 +257,14 @@ class RNNBase(Module):
             state["_flat_weights"] = self._flat_weights
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         kept = ("_flat_weights", "_flat_weights_names", "_flat_weight_refs")
         super().__setstate__({name: each for name, each in state.items() if name not in kept})
         self.__dict__.setdefault("proj_size", 0)
 
     # The two ways to run
 
-    def _run(self, input: Any, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
+    def _run(self, input: Tensor | PackedSequence, hx: States) -> tuple[Any, tuple[Tensor, ...]]:
         """The output and the final states, from an input of any form and the initial state."""
         if isinstance(input, PackedSequence):
             return self._run_packed(input, hx)
@@ -288,7 +294,9 @@ class RNNBase(Module):
             return output.squeeze(batch_dim), tuple([each.squeeze(1) for each in last])
         return output, tuple(last)
 
-    def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
+    def _run_packed(
+        self, input: PackedSequence, hx: States
+    ) -> tuple[PackedSequence, tuple[Tensor, ...]]:
         states = self._first_states(hx)
         # In a traced program only the initial state may show the number of sequences.
         count = states[0].size(1) if states and states[0].dim() == 3 else None
@@ -309,36 +317,36 @@ class RNNBase(Module):
         )  # fmt: skip
 
 
-def _as_states(hx: Any) -> tuple[Tensor, ...]:
+def _as_states(hx: States) -> tuple[Tensor, ...]:
     if hx is None:
         return ()
     return (hx,) if isinstance(hx, Tensor) else tuple(hx)
 
 
-def _as_hidden(states: tuple[Tensor, ...]) -> Any:
+def _as_hidden(states: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
     (first, *others) = states
     return states if others else first
 
 
-def _check_dropout(dropout: Any, num_layers: int) -> None:
+def _check_dropout(dropout: float, num_layers: int) -> None:
     if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool):
         raise ValueError(f"dropout must be a number from 0 to 1, got {dropout!r}")
-    if not 0 <= dropout <= 1:  # type: ignore[operator]
+    if not 0 <= dropout <= 1:
         raise ValueError(f"dropout must be from 0 to 1, got {dropout}")
-    if dropout > 0 and num_layers == 1:  # type: ignore[operator]
+    if dropout > 0 and num_layers == 1:
         warn(
             f"dropout={dropout} does nothing with num_layers=1: it drops the outputs of all layers "
             "but the last",
         )
 
 
-def _check_flags(**flags: Any) -> None:
+def _check_flags(**flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} must be a bool, got {type(value).__name__}")
 
 
-def _check_sizes(**sizes: Any) -> None:
+def _check_sizes(**sizes: object) -> None:
     for name, value in sizes.items():
         if not isinstance(value, int):
             raise TypeError(f"{name} must be an int, got {type(value).__name__}")

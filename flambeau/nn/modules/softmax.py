@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import Kwargs
 from flambeau.nn.module import Module
 
 __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
@@ -25,7 +24,7 @@ class _AlongDim(Module):
         super().__init__()
         self.dim = dim
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.ops.factories.creation import empty
@@ -22,7 +23,9 @@ class _Table(Module):
     embedding_dim: int
     padding_idx: int | None
 
-    def _make_weight(self, given: Tensor | None, frozen: bool, device: Any, dtype: Any) -> None:
+    def _make_weight(
+        self, given: Tensor | None, frozen: bool, device: DeviceLike, dtype: DTypeLike
+    ) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
             weight = empty(shape, device=device, dtype=dtype)
@@ -117,8 +120,8 @@ class Embedding(_Table):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -231,8 +234,8 @@ class EmbeddingBag(_Table):
         _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings

@@ -6,11 +6,11 @@ Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
+from flambeau.nn.common_types import DeviceLike, DTypeLike
 from flambeau.nn.module import Module
 from flambeau.nn.modules.normalization import LayerNorm
 from flambeau.nn.modules.transformer_layers import (
@@ -69,14 +69,14 @@ class Transformer(Module):
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
         activation: str | Callable[[Tensor], Tensor] = F.relu,
-        custom_encoder: Any = None,
-        custom_decoder: Any = None,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         layer_arguments = (
@@ -163,7 +163,9 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> Tensor:
         """The causal mask ``(sz, sz)``: minus infinity for attention to a later position.
 
         >>> from flambeau import nn

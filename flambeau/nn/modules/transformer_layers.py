@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import DeviceLike, DTypeLike, Kwargs
 from flambeau.nn.functional.masks import check_masks
 from flambeau.nn.module import Module
 from flambeau.nn.modules.activation import GELU, ReLU
@@ -20,7 +20,9 @@ __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
-def _get_activation_fn(activation: Any) -> Any:
+def _get_activation_fn(
+    activation: str | Callable[[Tensor], Tensor],
+) -> Callable[[Tensor], Tensor]:
     """The function of a name; private, but packages use it."""
     if not isinstance(activation, str):
         return activation
@@ -58,7 +60,7 @@ class TransformerEncoderLayer(Module):
 
     __constants__: list[str] = ["norm_first"]
 
-    activation: Any
+    activation: Callable[[Tensor], Tensor]
 
     def __init__(
         self,
@@ -71,10 +73,10 @@ class TransformerEncoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
-        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        options: Kwargs = {"bias": bias, "device": device, "dtype": dtype}
         super().__init__()
         self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **options
@@ -93,7 +95,7 @@ class TransformerEncoderLayer(Module):
         self.activation_relu_or_gelu = 1 if is_relu else 2 if is_gelu else 0
         self.activation = chosen
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__(state)
         if not hasattr(self, "activation"):
             self.activation = F.relu
@@ -172,7 +174,7 @@ class TransformerDecoderLayer(Module):
 
     __constants__: list[str] = ["norm_first"]
 
-    activation: Any
+    activation: Callable[[Tensor], Tensor]
 
     def __init__(
         self,
@@ -185,10 +187,10 @@ class TransformerDecoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
-        options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        options: Kwargs = {"bias": bias, "device": device, "dtype": dtype}
         super().__init__()
         self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **options
@@ -208,7 +210,7 @@ class TransformerDecoderLayer(Module):
         self.dropout3: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         super().__setstate__(state)
         if not hasattr(self, "activation"):
             self.activation = F.relu

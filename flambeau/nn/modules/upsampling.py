@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import Kwargs
 from flambeau.nn.module import Module
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
@@ -67,7 +66,7 @@ class Upsample(Module):
             recompute_scale_factor=self.recompute_scale_factor,
         )
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: Kwargs) -> None:
         # Pickles from before this option existed.
         state.setdefault("recompute_scale_factor", True)
         super().__setstate__(state)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeAlias, TypeVar
+
+from flambeau.nn.common_types import Kwargs, StateDict
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
+T = TypeVar("T")
+#: Takes one value for all dimensions, or one for each; returns a tuple of one for each.
+PerDimension: TypeAlias = Callable[[T | Iterable[T]], tuple[T, ...]]
 _FACTORY_ARGUMENTS = ("device", "dtype", "memory_format")
 
 
-def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+def _ntuple(count: int, name: str = "parse") -> PerDimension[T]:
     """A function that returns a size for each of ``count`` dimensions, as a tuple.
 
     The function takes one size for all dimensions, or a sequence of sizes, which it converts to a
@@ -21,7 +26,7 @@ def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]
         name: The function's name.
     """
 
-    def parse(value: Any) -> tuple[Any, ...]:
+    def parse(value: T | Iterable[T]) -> tuple[T, ...]:
         return tuple(value) if isinstance(value, Iterable) else (value,) * count
 
     parse.__name__ = name
@@ -39,7 +44,7 @@ def _reverse_repeat_tuple(sizes: Iterable[int], times: int) -> tuple[int, ...]:
     return tuple([size for size in reversed(tuple(sizes)) for _ in range(times)])
 
 
-def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: StateDict, prefix: str) -> None:
     """Remove ``prefix`` from the keys that begin with it, in place, also in the metadata.
 
     Args:
@@ -62,7 +67,7 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
             metadata[key[len(prefix) :]] = metadata.pop(key)
 
 
-def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+def factory_kwargs(kwargs: Kwargs | None) -> Kwargs:
     """The keyword arguments of a layer that its tensors' constructors take.
 
     Args:

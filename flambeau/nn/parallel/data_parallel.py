@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from flambeau.nn.common_types import DeviceLike, Kwargs
 from flambeau.nn.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
@@ -35,10 +37,14 @@ class DataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+        self,
+        module: Module,
+        device_ids: Sequence[DeviceLike] | None = None,
+        output_device: DeviceLike = None,
+        dim: int = 0,
     ) -> None:
         super().__init__()
-        self.device_ids: list[Any] = check_one(device_ids)
+        self.device_ids: list[DeviceLike] = check_one(device_ids)
         self.output_device = output_device
         self.dim = dim
         self.module = module
@@ -48,7 +54,7 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-def check_one(device_ids: Any) -> list[Any]:
+def check_one(device_ids: Sequence[DeviceLike] | None) -> list[DeviceLike]:
     """The given devices, at most one.
 
     Raises:
@@ -66,11 +72,11 @@ def check_one(device_ids: Any) -> list[Any]:
 
 def data_parallel(
     module: Module,
-    inputs: Any,
-    device_ids: Any = None,
-    output_device: Any = None,
+    inputs: object,
+    device_ids: Sequence[DeviceLike] | None = None,
+    output_device: DeviceLike = None,
     dim: int = 0,
-    module_kwargs: dict[str, Any] | None = None,
+    module_kwargs: Kwargs | None = None,
 ) -> Any:
     """The output of a module, on the device of the module and ``inputs``; see `DataParallel`."""
     check_one(device_ids)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flambeau.core.devices.device import as_device
+from flambeau.core.devices.device import as_device, device
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import Args, DeviceLike, Kwargs
 from flambeau.ops.shapes.shape import cat
 from flambeau.ops.shapes.splitting import chunk
 
 __all__ = ["gather", "is_namedtuple", "scatter", "scatter_kwargs"]
 
 
-def is_namedtuple(obj: Any) -> bool:
+def is_namedtuple(obj: object) -> bool:
     """Whether ``obj`` is a named tuple."""
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
 
-def _place(target: Any) -> Any:
+def _place(target: DeviceLike) -> device:
     return as_device(f"cuda:{target}" if isinstance(target, int) else target)
 
 
-def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
+def scatter(inputs: Any, target_gpus: Sequence[DeviceLike], dim: int = 0) -> list[Any]:
     """The parts of a batch, one for each device.
 
     Args:
@@ -53,16 +54,16 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     return [inputs] * count
 
 
-def _together(members: Any, target_gpus: Sequence[Any], dim: int) -> list[tuple[Any, ...]]:
+def _together(members: Iterable[Any], target_gpus: Sequence[DeviceLike], dim: int) -> list[Args]:
     return [*zip(*[scatter(each, target_gpus, dim) for each in members], strict=False)]
 
 
 def scatter_kwargs(
-    inputs: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    target_gpus: Sequence[Any],
+    inputs: Args,
+    kwargs: Kwargs | None,
+    target_gpus: Sequence[DeviceLike],
     dim: int = 0,
-) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
+) -> tuple[tuple[Args, ...], tuple[Kwargs, ...]]:
     """The parts of positional and keyword arguments; see `scatter`."""
     by_order = scatter(inputs, target_gpus, dim) if inputs else []
     by_name = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -72,7 +73,7 @@ def scatter_kwargs(
     return tuple(by_order), tuple(by_name)
 
 
-def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+def gather(outputs: Sequence[Any], target_device: DeviceLike, dim: int = 0) -> Any:
     """The concatenated parts of a batch, on one device; the inverse of `scatter`.
 
     Args:

@@ -38,7 +38,7 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
         raise KeyError(f"the name of a tensor is neither empty nor has a '.', got {name!r}")
     for members in (module._parameters, module._buffers):
         if name in members:
-            former: Any = members[name]
+            former = members[name]
             members[name] = tensor
             return former
     former = getattr(module, name, _MISSING)
@@ -49,6 +49,6 @@ def swap_tensor(module: Module, name: str, tensor: Any, allow_missing: bool = Fa
     return former
 
 
-def _check_tensor(name: str, value: Any) -> None:
+def _check_tensor(name: str, value: object) -> None:
     if value is not None and value is not _MISSING and not isinstance(value, Tensor):
         raise TypeError(f"{name!r} must be a Tensor or None, got {type(value).__name__}")

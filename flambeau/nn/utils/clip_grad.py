@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
-from typing import Any
 
+from flambeau.core.devices.device import device
 from flambeau.core.operators.writing import store_all
 from flambeau.core.support.modes import no_grad
 from flambeau.core.support.tracebacks import trimmed
@@ -165,7 +165,7 @@ def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | No
             _store(group, clipped_to_value(group, float(clip_value)))
 
 
-def _listed(tensors: Any, tell: bool = False) -> list[Tensor]:
+def _listed(tensors: _Tensors, tell: bool = False) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         return [tensors]
     listed = list(tensors)
@@ -182,13 +182,13 @@ def _grads(parameters: list[Tensor]) -> list[Tensor]:
 
 
 def _by_device(tensors: list[Tensor]) -> list[list[Tensor]]:
-    groups: dict[Any, list[Tensor]] = {}
+    groups: dict[device, list[Tensor]] = {}
     for each in tensors:
         groups.setdefault(each.device, []).append(each)
     return list(groups.values())
 
 
-def _store(targets: list[Tensor], results: Any) -> None:
+def _store(targets: list[Tensor], results: Iterable[Tensor]) -> None:
     store_all(targets, [each._read() for each in results])
 
 

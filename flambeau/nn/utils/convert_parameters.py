@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from flambeau.core.programs import finishing
 from flambeau.core.support.modes import no_grad
@@ -54,7 +53,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     with no_grad():
         values = split_to_shapes(vec.detach(), tuple([tuple(each.shape) for each in parameters]))
 
-        def write(_: Any) -> None:
+        def write(_: object) -> None:
             for each, value in zip(parameters, values, strict=True):
                 if each.dtype == value.dtype:
                     each._store(value._read())

@@ -13,7 +13,7 @@ __all__ = ["skip_init"]
 AnyModule = TypeVar("AnyModule", bound=Module)
 
 
-def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -> AnyModule:
+def skip_init(module_cls: Callable[..., AnyModule], *args: object, **kwargs: object) -> AnyModule:
     """``module_cls(*args, **kwargs)`` with uninitialized parameters and buffers.
 
     For a module whose values are set later, by another initializer or from a checkpoint. It is made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from flambeau.nn.module import Module
 
@@ -11,11 +11,11 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 AnyModule = TypeVar("AnyModule", bound=Module)
 
 
-def convert_conv2d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
+def convert_conv2d_weight_memory_format(module: AnyModule, memory_format: object) -> AnyModule:
     """``module`` unchanged: XLA chooses the layout of every array."""
     return module
 
 
-def convert_conv3d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
+def convert_conv3d_weight_memory_format(module: AnyModule, memory_format: object) -> AnyModule:
     """``module`` unchanged: XLA chooses the layout of every array."""
     return module

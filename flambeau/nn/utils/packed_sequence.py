@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from flambeau.autograd import inference_mode
 from flambeau.core.support import dtype as dtypes
 from flambeau.core.values import pytree
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.trace import MadeInsideError
+from flambeau.nn.common_types import DeviceLike
 from flambeau.ops.common.known import is_unknown
 from flambeau.ops.neural.sequences.packed_sequences import (
     Layout,
@@ -22,6 +23,10 @@ from flambeau.ops.neural.sequences.packed_sequences import (
 )
 
 __all__ = ["PackedSequence", "invert_permutation"]
+
+
+#: The values of `PackedSequence`'s attributes, in order; empty while there is a padded batch.
+Elements: TypeAlias = tuple[Any, ...]
 
 
 class _Fields(NamedTuple):
@@ -67,7 +72,7 @@ class PackedSequence(_Fields):
     # long as there is a padded batch.
     _padded: _Padded | None
     # The elements after that; the lengths of the sequences, and their number, if known.
-    _whole: tuple[Any, ...]
+    _whole: Elements
     _layout: Layout | None
     _count: int | None
 
@@ -96,7 +101,7 @@ class PackedSequence(_Fields):
 
     @classmethod
     def _of_steps(
-        cls, whole: tuple[Any, ...], layout: Layout | None = None, count: int | None = None
+        cls, whole: Elements, layout: Layout | None = None, count: int | None = None
     ) -> PackedSequence:
         new = tuple.__new__(cls, _NOTHING)
         new._padded, new._whole, new._layout, new._count = None, whole, layout, count
@@ -113,7 +118,7 @@ class PackedSequence(_Fields):
     def _make(cls, iterable: Iterable[Any]) -> PackedSequence:  # type: ignore[override]
         return cls(*iterable)
 
-    def _elements(self) -> tuple[Any, ...]:
+    def _elements(self) -> Elements:
         """The elements of the tuple."""
         if self._padded is None:
             return self._whole
@@ -193,10 +198,10 @@ class PackedSequence(_Fields):
         named = zip(self._fields, self._elements(), strict=True)
         return f"{type(self).__name__}({', '.join(f'{name}={each!r}' for name, each in named)})"
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: tuple[object, ...]) -> tuple[object, ...]:
         return other + tuple(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), tuple(self)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -214,7 +219,7 @@ class PackedSequence(_Fields):
         layout = None if self._layout is None else self._layout.to(where)
         return self._of_steps((moved, sizes, *indices), layout, self._count)
 
-    def cuda(self, device: Any = None) -> PackedSequence:
+    def cuda(self, device: DeviceLike = None) -> PackedSequence:
         """The sequences on a GPU, by default the first."""
         return self.to("cuda" if device is None else device)
 
@@ -271,11 +276,11 @@ class PackedSequence(_Fields):
 _NOTHING = (None,) * 4
 
 
-def _of_the_elements(name: str) -> Callable[..., Any]:
+def _of_the_elements(name: str) -> Callable[..., object]:
     """A method of tuples, applied to the elements of a `PackedSequence`."""
     whole = getattr(tuple, name)
 
-    def method(self: PackedSequence, *others: Any) -> Any:
+    def method(self: PackedSequence, *others: object) -> object:
         plain = (tuple(each) if isinstance(each, PackedSequence) else each for each in others)
         return whole(tuple(self), *plain)
 
@@ -291,7 +296,7 @@ for _name in (
     setattr(PackedSequence, _name, _of_the_elements(_name))
 
 
-def _take_apart(sequence: PackedSequence) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _take_apart(sequence: PackedSequence) -> tuple[Elements, tuple[object, ...]]:
     """Its tensors, and the metadata that is the same for all lengths."""
     padded = sequence._padded
     if padded is None or is_from_outside(padded.batch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
@@ -46,9 +45,9 @@ class ParametrizationList(ModuleList):
         with no_grad():
             new = self._first_values(original)
         self.is_tensor: bool = isinstance(new, Tensor)
-        parts = [new] if self.is_tensor else list(new)
+        parts = [new] if isinstance(new, Tensor) else list(new)
         self.ntensors: int = len(parts)
-        if self.is_tensor:
+        if isinstance(new, Tensor):
             _check_single(original, new)
         else:
             _check_parts(parts)
@@ -56,7 +55,7 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             # The tensor itself if it stays the trained one, so that its gradients are visible.
             self._check_value(original, self._chained(*parts))
-        if self.is_tensor:
+        if isinstance(new, Tensor):
             with no_grad():
                 set_to(original, new)
             parts = [original]
@@ -70,7 +69,7 @@ class ParametrizationList(ModuleList):
             return ["original"]
         return [f"original{number}" for number in range(self.ntensors)]
 
-    def _first_values(self, value: Any) -> Any:
+    def _first_values(self, value: Tensor) -> Tensor | Sequence[Tensor]:
         for module in reversed(list(self)):
             if hasattr(module, "right_inverse"):
                 # If it is not implemented, the parametrization is applied to the present value.
@@ -83,7 +82,7 @@ class ParametrizationList(ModuleList):
             )
         return value
 
-    def _check_value(self, original: Tensor, value: Any) -> None:
+    def _check_value(self, original: Tensor, value: object) -> None:
         if not isinstance(value, Tensor):
             raise ValueError(f"a parametrization must give a tensor, got {type(value).__name__}")
         for fact in ("dtype", "shape"):
@@ -94,7 +93,7 @@ class ParametrizationList(ModuleList):
                     f"{new}, unless it is registered with unsafe=True"
                 )
 
-    def right_inverse(self, value: Any) -> None:
+    def right_inverse(self, value: Tensor) -> None:
         """Set the source tensors so that the parametrized tensor becomes ``value``.
 
         Raises:
@@ -134,7 +133,7 @@ class ParametrizationList(ModuleList):
         """The tensor."""
         return self._chained(*(getattr(self, name) for name in self.originals))
 
-    def _chained(self, *originals: Tensor) -> Any:
+    def _chained(self, *originals: Tensor) -> Tensor:
         first, *others = self
         value = first(*originals)
         for module in others:
@@ -152,7 +151,7 @@ def _check_single(original: Tensor, new: Tensor) -> None:
             )
 
 
-def _check_parts(parts: list[Any]) -> None:
+def _check_parts(parts: Sequence[object]) -> None:
     for number, each in enumerate(parts):
         if not isinstance(each, Tensor):
             raise ValueError(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau.core.support.dtype import finfo
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import StateDict
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.utils.parametrize import register_parametrization
@@ -200,7 +199,7 @@ class _OlderNames:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    def __call__(self, state_dict: StateDict, prefix: str, *others: object) -> None:
         old = [f"{prefix}{self.name}_{suffix}" for suffix in ("g", "v")]
         if all(key in state_dict for key in old):
             for number, key in enumerate(old):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from flambeau.core.support.modes import modes, no_grad
 from flambeau.core.values.tensor import Tensor
@@ -35,7 +35,7 @@ class _Cache:
     """The computed values of parametrized tensors while a `cached` block runs."""
 
     depth: ClassVar[int] = 0
-    found: ClassVar[dict[Any, Tensor]] = {}
+    found: ClassVar[dict[tuple[object, int, str], Tensor]] = {}
 
 
 @contextmanager
@@ -135,11 +135,11 @@ def register_parametrization(
     return module
 
 
-def _parametrizations(module: Module) -> Any:
+def _parametrizations(module: Module) -> ModuleDict:
     return module.parametrizations
 
 
-def _check_next(module: Module, name: str, parametrization: Any) -> None:
+def _check_next(module: Module, name: str, parametrization: Module) -> None:
     """Check that an additional parametrization keeps the shape and dtype of its input."""
     before = getattr(module, name)
     after = parametrization(before)
@@ -152,7 +152,7 @@ def _check_next(module: Module, name: str, parametrization: Any) -> None:
         _check_same(name, "right_inverse of a further parametrization", before, inverse)
 
 
-def _check_same(name: str, step: str, before: Tensor, after: Any) -> None:
+def _check_same(name: str, step: str, before: Tensor, after: object) -> None:
     if not isinstance(after, Tensor):
         raise ValueError(f"{step} of '{name}' must give a tensor, got {type(after).__name__}")
     for fact in ("dtype", "shape"):

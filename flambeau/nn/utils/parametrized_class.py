@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import NoReturn
 
+from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
 
 
@@ -15,20 +16,20 @@ def inject_class(module: Module) -> None:
 
 
 def _subclass(cls: type) -> type:
-    members: dict[str, Any] = {"__getstate__": _refuse_pickle}
+    members: dict[str, object] = {"__getstate__": _refuse_pickle}
     if not hasattr(cls, "__deepcopy__"):
         members["__deepcopy__"] = _deepcopy
     return type(f"Parametrized{cls.__name__}", (cls,), members)
 
 
-def _refuse_pickle(self: Any) -> Any:
+def _refuse_pickle(self: object) -> NoReturn:
     raise RuntimeError(
         f"{type(self).__name__} was made at run time and cannot be pickled; save its state_dict() "
         "and register the parametrizations again before loading it"
     )
 
 
-def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+def _deepcopy(self: Module, memo: dict[int, object]) -> object:
     if id(self) in memo:
         return memo[id(self)]
     cls = type(self)
@@ -43,16 +44,16 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     return replica
 
 
-def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) -> None:
+def inject_property(cls: type, name: str, compute: Callable[[Module, str], Tensor]) -> None:
     """Make the attribute ``name`` a property computed by ``compute(module, name)``.
 
     Assignment sets its source tensors.
     """
 
-    def get(self: Any) -> Any:
+    def get(self: Module) -> Tensor:
         return compute(self, name)
 
-    def put(self: Any, value: Any) -> None:
+    def put(self: Module, value: object) -> None:
         self.parametrizations[name].right_inverse(value)
 
     setattr(cls, name, property(get, put))

@@ -118,7 +118,7 @@ def ln_structured(
     module: Module,
     name: str,
     amount: float,
-    n: Any,
+    n: float | str,
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
@@ -182,7 +182,7 @@ def global_unstructured(
         )
     pairs = list(parameters)
     tensors = [getattr(module, name) for module, name in pairs]
-    method: Any = pruning_method(**kwargs)
+    method = pruning_method(**kwargs)
     method._tensor_name = "temp"
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(

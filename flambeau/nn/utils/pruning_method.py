@@ -26,7 +26,7 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
     _tensor_name: str
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         """Recompute the pruned parameter."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
@@ -48,7 +48,7 @@ class BasePruningMethod(ABC):
         *args: Any,
         importance_scores: Tensor | None = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> BasePruningMethod:
         """Prune a parameter of a module with this method.
 
         Args:
@@ -80,7 +80,7 @@ class BasePruningMethod(ABC):
             )
         if old is None:
             mask = method.compute_mask(scores, ones_like(original).detach())
-            hook: Any = method
+            hook: BasePruningMethod = method
             del module._parameters[name]
             module.register_parameter(f"{name}_orig", original)
         else:
@@ -130,7 +130,7 @@ class BasePruningMethod(ABC):
         setattr(module, name, original)
 
 
-def _check_parameter(module: Module, name: str, original: Any) -> None:
+def _check_parameter(module: Module, name: str, original: object) -> None:
     if not isinstance(original, Parameter):
         raise TypeError(
             f"only parameters can be pruned, but '{name}' of {type(module).__name__} is "
@@ -199,14 +199,14 @@ class PruningContainer(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask after the last method, which is applied to the remaining elements."""
-        method: Any = self._pruning_methods[-1]
+        method = self._pruning_methods[-1]
         part = _part_left(method, t, default_mask)
         mask = default_mask.to(t.dtype)
         mask[part] = method.compute_mask(t[part], default_mask=default_mask[part]).to(t.dtype)
         return mask
 
 
-def _part_left(method: Any, t: Tensor, mask: Tensor) -> Any:
+def _part_left(method: Any, t: Tensor, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     """The part of a tensor that a method applies to, as an index."""
     if method.PRUNING_TYPE == "unstructured":
         return mask == 1

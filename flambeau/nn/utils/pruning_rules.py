@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn.module import Module
@@ -31,7 +30,7 @@ class Identity(BasePruningMethod):
         return default_mask
 
     @classmethod
-    def apply(cls, module: Module, name: str) -> Any:
+    def apply(cls, module: Module, name: str) -> BasePruningMethod:
         """Give a parameter a mask; see `prune.identity`."""
         return super().apply(module, name)
 
@@ -76,7 +75,7 @@ class RandomUnstructured(_Amount):
         return _without(default_mask, rand_like(t).reshape(-1).topk(count).indices)
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: float) -> Any:
+    def apply(cls, module: Module, name: str, amount: float) -> BasePruningMethod:
         """Prune a parameter; see `prune.random_unstructured`."""
         return super().apply(module, name, amount=amount)
 
@@ -101,7 +100,7 @@ class L1Unstructured(_Amount):
         name: str,
         amount: float,
         importance_scores: Tensor | None = None,
-    ) -> Any:
+    ) -> BasePruningMethod:
         """Prune a parameter; see `prune.l1_unstructured`."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
@@ -138,7 +137,7 @@ class _Structured(_Amount):
     def _keeping(self, t: Tensor, kept: Tensor, default_mask: Tensor) -> Tensor:
         """A mask of ones in the slices ``kept``, times ``default_mask``."""
         mask = zeros_like(t).detach()
-        index: list[Any] = [slice(None)] * t.dim()
+        index: list[slice | Tensor] = [slice(None)] * t.dim()
         index[self.dim] = kept
         mask[tuple(index)] = 1
         return mask * default_mask.to(mask.dtype)
@@ -156,7 +155,7 @@ class RandomStructured(_Structured):
         return self._keeping(t, drawn > drawn.kthvalue(count).values, default_mask)
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Any:
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> BasePruningMethod:
         """Prune a parameter; see `prune.random_structured`."""
         return super().apply(module, name, amount=amount, dim=dim)
 
@@ -170,7 +169,7 @@ class LnStructured(_Structured):
         dim: The dimension.
     """
 
-    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
 
@@ -190,10 +189,10 @@ class LnStructured(_Structured):
         module: Module,
         name: str,
         amount: float,
-        n: Any,
+        n: float | str,
         dim: int,
         importance_scores: Tensor | None = None,
-    ) -> Any:
+    ) -> BasePruningMethod:
         """Prune a parameter; see `prune.ln_structured`."""
         return super().apply(
             module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
@@ -222,6 +221,6 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module: Module, name: str, mask: Tensor) -> Any:
+    def apply(cls, module: Module, name: str, mask: Tensor) -> BasePruningMethod:
         """Prune a parameter; see `prune.custom_from_mask`."""
         return super().apply(module, name, mask=mask)

@@ -8,7 +8,6 @@ recurrent layers take both; see https://docs.pytorch.org/docs/2.13/nn.html#utili
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -79,9 +78,10 @@ def pack_padded_sequence(
     return PackedSequence._of_padded(padded, layout)
 
 
-def _known_lengths(name: str, lengths: Any) -> np.ndarray:
+def _known_lengths(name: str, lengths: Tensor | Sequence[int]) -> np.ndarray:
     if isinstance(lengths, Tensor):
-        lengths = known_values(name, lengths, "give the lengths as a list of integers")
+        known = known_values(name, lengths, "give the lengths as a list of integers")
+        return np.array(known, np.int64)
     return np.array(lengths, np.int64)
 
 

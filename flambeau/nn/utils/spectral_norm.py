@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from flambeau.core.support.modes import no_grad
 from flambeau.core.values.tensor import Tensor
 from flambeau.nn import functional as F
+from flambeau.nn.common_types import Kwargs, StateDict
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.parameter import Parameter, UninitializedParameter
+from flambeau.nn.registry import HookRegistry
 from flambeau.ops.draws.sampling import randn
 from flambeau.ops.neural.reparametrization import divided_by_sigma, power_iterations, right_vector
 
@@ -103,7 +105,7 @@ class SpectralNorm:
             delattr(module, self.name + suffix)
         module.register_parameter(self.name, Parameter(weight.detach()))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         """Recompute the weight."""
         setattr(module, self.name, self.compute_weight(module, module.training))
 
@@ -120,9 +122,9 @@ class SpectralNormLoadStateDictPreHook:
 
     def __call__(
         self,
-        state_dict: dict[str, Any],
+        state_dict: StateDict,
         prefix: str,
-        local_metadata: dict[str, Any],
+        local_metadata: Kwargs,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -159,7 +161,7 @@ class SpectralNormStateDictHook:
         self.fn = fn
 
     def __call__(
-        self, module: Module, state_dict: Any, prefix: str, local_metadata: dict[str, Any]
+        self, module: Module, state_dict: StateDict, prefix: str, local_metadata: Kwargs
     ) -> None:
         """Add the version."""
         versions = local_metadata.setdefault("spectral_norm", {})
@@ -225,7 +227,7 @@ def remove_spectral_norm(module: AnyModule, name: str = "weight") -> AnyModule:
     return module
 
 
-def _find(hooks: Any, kind: type, name: str) -> int | None:
+def _find(hooks: HookRegistry, kind: type, name: str) -> int | None:
     """The key of the hook of this kind for the weight ``name``."""
     for key, hook in hooks.items():
         # Hooks on the loading of states are in a wrapper that may hold the module.

@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
+from flambeau.nn.common_types import Kwargs
 from flambeau.nn.module import Module
 
 __all__ = ["functional_call"]
@@ -17,8 +18,8 @@ _call: Any = None
 def functional_call(
     module: Module,
     parameters_and_buffers: dict[str, Tensor],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
+    args: object = None,
+    kwargs: Kwargs | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,

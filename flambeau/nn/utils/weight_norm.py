@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from flambeau.core.support.warning import warn
 from flambeau.core.values.tensor import Tensor
@@ -61,7 +61,7 @@ class WeightNorm:
         del module._parameters[f"{self.name}_v"]
         setattr(module, self.name, Parameter(weight.data))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         """Recompute the weight."""
         setattr(module, self.name, self.compute_weight(module))
 
