@@ -22,6 +22,7 @@ from flambeau.checkpoint import (
 from flambeau.core.devices import compiler
 from flambeau.export import Dim, ExportedProgram, dims, export, load, save
 from flambeau.nn import functional as F
+from flambeau.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class Attention(nn.Module):
@@ -302,6 +303,48 @@ def test_wrong_inputs_name_the_input_and_both_shapes(shape, dtype, message):
     program = export(lambda x: x + 1, (flambeau.ones(2, 3),), dynamic_shapes=({0: b},))
     with pytest.raises((TypeError, ValueError), match=message):
         program(np.ones(shape, dtype))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n, t: (t + n, n + t, t - n, n - t, t * n, t // n, n // t, t % n, n % t),
+        lambda n, t: (t / n, n / t, t.int() + n, t.half() * n, flambeau.arange(n) / n),
+        lambda n, t: (t < n, n > t, t <= n, t >= n, t == n, n == t, t != n, n != t),
+        lambda n, t: (flambeau.add(t, n), t.clamp(1, n - 1), flambeau.where(t > 2, t, n)),
+        lambda n, t: (flambeau.full((n,), n), t.new_full((2,), n), flambeau.full_like(t, n)),
+        lambda n, t: (flambeau.tensor(n), flambeau.as_tensor(n, dtype=flambeau.float32)),
+    ],
+    ids=["arithmetic", "dtypes", "comparisons", "functions", "factories", "tensor"],
+)  # fmt: skip
+def test_tensors_compute_with_open_sizes_as_with_numbers(function):
+    def forward(x, t):
+        return function(x.shape[1], t)
+
+    def example(n):
+        return flambeau.ones(2, n), flambeau.tensor([1, 2, 3, 4, 7])
+
+    program = export(forward, example(4), dynamic_shapes=({1: Dim("n", min=2)}, None))
+    for n in (2, 3, 7):
+        assert_close(program(*example(n)), forward(*example(n)))
+
+
+def test_packed_sequences_have_an_open_length():
+    lstm = nn.LSTM(3, 2, batch_first=True)
+
+    def forward(x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        outputs, (last, _) = lstm(packed)
+        return pad_packed_sequence(outputs, True, total_length=x.shape[1])[0], last
+
+    def example(batch, length):
+        lengths = flambeau.arange(batch) % length + 1
+        return flambeau.ones(batch, length, 3).cumsum(1), lengths
+
+    b, n = dims("b", "n")
+    program = export(forward, example(2, 4), dynamic_shapes=({0: b, 1: n}, {0: b}))
+    for sizes in ((1, 1), (3, 2), (4, 9)):
+        assert_close(program(*example(*sizes)), forward(*example(*sizes)))
 
 
 def branching(x):

@@ -7,12 +7,13 @@ import enum
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from jax import export as jax_export
 
 from flambeau.core.support.tracebacks import OWN_FOLDERS
+from flambeau.core.values.tensor import Tensor
 from flambeau.export import structure
 
 __all__ = ["Dim", "dims"]
@@ -214,29 +215,46 @@ def entries_of(value: Any, spec: Any, path: str) -> list[Any]:
 
 _lock = threading.RLock()
 
+_OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "eq", "ne", "lt", "le", "gt", "ge",
+)  # fmt: skip
+
 
 @contextlib.contextmanager
-def exact_comparisons() -> Iterator[None]:
-    """A block in which user's code gets an error if it asks whether an open size equals a number.
+def exact_sizes() -> Iterator[None]:
+    """A block in which user's code may compute with open sizes as with numbers.
 
-    For JAX, ``size == 3`` is false for an open size, so a branch would be wrong for that size.
+    - An operator of a size and a tensor is the tensor's. JAX gives an array, of its own dtype.
+    - Asking whether a size equals a number is an error. For JAX, ``size == 3`` is false for an open
+      size, so a branch would be wrong for that size.
     """
     kind: Any = type(jax_export.symbolic_shape("size")[0])
     thread = threading.get_ident()
     with _lock:
-        plain = kind.__eq__
+        plain = {f"__{name}__": getattr(kind, f"__{name}__") for name in _OPERATORS}
 
         def equals(size: Any, other: Any) -> Any:
-            found = plain(size, other)
+            found = plain["__eq__"](size, other)
             if found is False and threading.get_ident() == thread and isinstance(other, int | kind):
-                file = sys._getframe(1).f_code.co_filename
+                file = sys._getframe(2).f_code.co_filename
                 if not file.startswith(OWN_FOLDERS):
                     # Raises JAX's error unless one of them is greater for all sizes.
                     _ = size >= other and size > other
             return found
 
-        kind.__eq__ = equals
+        for name, compute in plain.items():
+            setattr(kind, name, _left_to_tensors(equals if name == "__eq__" else compute))
         try:
             yield
         finally:
-            kind.__eq__ = plain
+            for name, compute in plain.items():
+                setattr(kind, name, compute)
+
+
+def _left_to_tensors(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator of sizes that leaves a tensor on its right to the tensor's own operator."""
+
+    def compute_or_leave(size: Any, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Tensor) else compute(size, other)
+
+    return compute_or_leave

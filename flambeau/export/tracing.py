@@ -18,7 +18,7 @@ from flambeau.core.support.tracebacks import trimmed
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.trace import TracedValueError
 from flambeau.export import structure
-from flambeau.export.dims import OpenSizes, entries_of, exact_comparisons
+from flambeau.export.dims import OpenSizes, entries_of, exact_sizes
 from flambeau.export.facts import PLATFORMS, Entry, Facts
 from flambeau.export.program import ExportedProgram
 from flambeau.func.functional_call import functional_call
@@ -111,7 +111,7 @@ def export(
     ]
     was_exporting, modes.exporting = modes.exporting, True
     try:
-        with portable_forms(), exact_comparisons():
+        with portable_forms(), exact_sizes():
             traced = jax.jit(trace, keep_unused=True)
             exported = jax_export.export(traced, platforms=wanted)(*shapes)
             # Not traced again.

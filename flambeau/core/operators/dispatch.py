@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+from jax.export import is_symbolic_dim
 
 from flambeau.core.devices import device as devices
 from flambeau.core.devices import exhaustion
@@ -179,6 +181,8 @@ def _operand(kernel: Kernel, value: Any) -> Any:
         return value
     if isinstance(value, Array):
         return Tensor._wrap(settled(value))
+    if is_symbolic_dim(value):
+        return Tensor._wrap(jnp.asarray(value, np.int64))
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"{kernel.name}() takes Tensors and numbers, got a numpy.ndarray of shape "

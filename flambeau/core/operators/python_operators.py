@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 from flambeau.core.support.tracebacks import trim, trimmed
 from flambeau.core.values.tensor import Tensor
@@ -65,4 +66,5 @@ def operand(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return jnp.asarray(value) if value.dtype.kind in "biufc" else NotImplemented
     is_known = isinstance(value, Tensor | np.generic | bool | int | float | complex | jnp.ndarray)
-    return value if is_known or hasattr(type(value), "__torch_function__") else NotImplemented
+    is_known = is_known or hasattr(type(value), "__torch_function__") or is_symbolic_dim(value)
+    return value if is_known else NotImplemented

@@ -16,6 +16,8 @@ from flambeau.core.support.modes import modes
 from flambeau.core.values import plan
 from flambeau.core.values.convert import number_in
 from flambeau.core.values.tensor import Tensor
+from flambeau.ops.common.dims import is_open
+from flambeau.ops.common.known import is_traced
 from flambeau.ops.factories.factory import (
     Options,
     asked,
@@ -125,9 +127,11 @@ def full(size: Any, fill_value: Any, **options: Unpack[Options]) -> Any:
 def _filled_with(
     name: str, shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, where: device
 ) -> Any:
-    """An array of equal elements, ``value`` being a Python number or a 0-d tensor."""
+    """An array of equal elements: ``value``, a number, a 0-d tensor or an open size."""
+    if is_open(value):
+        return jnp.full(shape, jnp.asarray(value), dtype.numpy)
     if isinstance(value, Tensor):
-        if modes.trace is not None and where.type != "meta":
+        if where.type != "meta" and is_traced(value):
             # Only the trace knows the number; the program fills in the actual one.
             return jnp.full(shape, value.detach().to(dtype)._read(), dtype.numpy)
         value = 0 if where.type == "meta" else value.item()

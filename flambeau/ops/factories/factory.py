@@ -233,7 +233,7 @@ def dtype_of_number(value: Any) -> dtypes.dtype:
         return dtypes.bool if category == BOOLEAN else dtypes.int64
     if isinstance(value, bool | np.bool_):
         return dtypes.bool
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int | np.integer) or is_open(value):
         return dtypes.int64
     default = dtypes.get_default_dtype()
     return default.to_complex() if isinstance(value, complex) else default

@@ -20,6 +20,7 @@ from flambeau.core.values import plan
 from flambeau.core.values.convert import copied, place, to_numpy
 from flambeau.core.values.tensor import Tensor
 from flambeau.core.values.upload import upload
+from flambeau.ops.common.dims import is_open
 from flambeau.ops.factories.factory import checked_dtype, wrap_new
 
 __all__ = [
@@ -82,6 +83,8 @@ def _copied(data: Any, dtype: Any, where: Any) -> Any:
         source = source if dtype is None else source.to(dtype)
         where = _device_around() if where is None else where
         return (source if where is None else source.to(where))._read()
+    if is_open(data):
+        data = jnp.asarray(data)
     if isinstance(data, jax.Array):
         array = _supported(data)
         array = array if dtype is None else array.astype(dtype.numpy)

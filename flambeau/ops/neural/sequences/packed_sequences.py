@@ -10,13 +10,13 @@ batches.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.kernels.kinds import Array, Arrays, Operand
+from flambeau.core.kernels.kinds import SIZES, Array, Arrays, Operand
 from flambeau.core.operators.op import op
 from flambeau.core.support.modes import modes
 from flambeau.core.values.cell import is_abstract
@@ -28,10 +28,12 @@ from flambeau.ops.indices.placement import or_missing
 
 __all__: list[str] = []
 
+Steps: TypeAlias = Annotated[int, SIZES]
+
 
 @op(node="PackPaddedSequenceBackward0", linear=True)
 def batch_steps(
-    input: Array, lengths: Array, steps: int, batch_first: bool, fits: Array | None = None
+    input: Array, lengths: Array, steps: Steps, batch_first: bool, fits: Array | None = None
 ) -> Array:
     """Padded sequences as ``(steps, N, ...)``, with zeros after each.
 
@@ -52,7 +54,7 @@ def batch_steps(
 
 @op(node="PadPackedSequenceBackward0", linear=True)
 def fill_behind(
-    padded: Array, lengths: Array, steps: int, value: Operand, batch_first: bool
+    padded: Array, lengths: Array, steps: Steps, value: Operand, batch_first: bool
 ) -> Array:
     """Padded sequences with ``value`` after each.
 
