@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from flambeau.core.devices.device import CPU, as_device, device
@@ -82,7 +82,7 @@ class DeferredInitialization(Traversal):
         return self
 
 
-def _fill(tensor: Tensor, arrays: dict[Cell, object], where: device) -> None:
+def _fill(tensor: Tensor, arrays: Mapping[Cell, object], where: device) -> None:
     cell = tensor._cell
     if isinstance(tensor, UninitializedTensorMixin):
         if tensor.is_meta:

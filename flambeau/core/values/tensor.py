@@ -463,7 +463,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         vars(copied).update(self._shown_attributes())
         return copied
 
-    def __reduce_ex__(self, protocol: object) -> Args:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Args:
         # The history is dropped: the copy is a leaf.
         if naming.reduced is not None:
             return naming.reduced(self)
