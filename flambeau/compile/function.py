@@ -48,6 +48,8 @@ EAGER_CALLS = 2
 # Give up after this many traces that need the value of a tensor. The first trace has no answers,
 # the first eager call may learn those of a first step, and a trace shows that it needs counts.
 UNANSWERED_TRACES = 4
+# Warn after this many first calls of a kind in a row that need the value of a tensor.
+UNANSWERED_KINDS = 8
 # Give up after this many traces in a row that raise an error which the eager call does not raise.
 FAILED_TRACES = 4
 # Run eagerly after this many programs for the same arguments, if calls may run eagerly.
@@ -111,6 +113,8 @@ class CompiledFunction:
         self._recent: Recent | None = None
         # The reason for which calls run eagerly whose arguments no program can take.
         self._refused: str = ""
+        # The reason for which first calls of a kind run eagerly, and how many in a row have.
+        self._unanswered, self._unanswered_kinds = "", 0
         self._compilations = 0
         functools.update_wrapper(self, function, updated=())
 
@@ -223,7 +227,7 @@ class CompiledFunction:
         if program is not None:
             program.origin = origin._replace(situation=Situation.of(self.function, key))
             self._compilations = origin.number
-            kind.eager_calls = kind.failures = 0
+            kind.eager_calls = kind.failures = self._unanswered_kinds = 0
             kind.programs.insert(0, program)
             self._warn_if_many(kind, origin)
             self._drop_oldest()
@@ -303,6 +307,8 @@ class CompiledFunction:
             kind.unanswered += 1
             if self.fullgraph or kind.unanswered == UNANSWERED_TRACES:
                 self._run_eagerly(kind, error)
+            elif kind.unanswered == 1:
+                self._note_unanswered(error)
         except CompileError as error:
             counted = {*error.slots} - self._varying if isinstance(error, CountingError) else ()
             if self.dynamic and counted:
@@ -327,6 +333,16 @@ class CompiledFunction:
             kind.failure = error
         return None
 
+    def _note_unanswered(self, error: UnansweredError) -> None:
+        """Warn if call after call is the first of its kind, and has to run eagerly."""
+        self._unanswered_kinds += 1
+        if self._unanswered_kinds == UNANSWERED_KINDS and not self._unanswered:
+            self._unanswered = (
+                f"each of the last {UNANSWERED_KINDS} calls had a new shape, or a new number that "
+                f"Python reads, and needed the value of a tensor: {error}"
+            )
+            warn(f"{self._name!r} runs eagerly: {self._unanswered}")
+
     def _origin(self, kind: Kind, key: Any, leaves: list[Any], missed: list[Miss]) -> Origin:
         """The reason for which a call needs a program besides the one that was used last."""
         number, situation = self._compilations + 1, Situation.of(self.function, key)
@@ -346,7 +362,7 @@ class CompiledFunction:
         """An explanation of the programs; see `flambeau.compiler.explain`."""
         programs = [each for kind in self.kinds.values() for each in kind.programs]
         programs.sort(key=lambda each: each.origin.number)
-        reasons = [self._refused, *(kind.reason for kind in self.kinds.values())]
+        reasons = [self._refused, self._unanswered, *(kind.reason for kind in self.kinds.values())]
         return explaining.page(self._name, programs, [*filter(None, reasons)])
 
     def _run_eagerly(self, kind: Kind, error: CompileError) -> None:

@@ -133,6 +133,33 @@ def test_what_differs_at_each_call_runs_eagerly_in_the_end():
     repeated(step, [4.0, 4.0])
 
 
+def test_calls_that_never_come_again_and_ask_are_warned_of_once(capsys):
+    @flambeau.compile
+    def report(number, x):
+        return f"{number}: {x.sum().item()}"
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [report(number, flambeau.ones(3)) for number in range(20)]
+    assert found == [f"{number}: 3.0" for number in range(20)]
+    (warning,) = caught
+    assert warning.category is CompileWarning
+    for text in ("in report: return f", "each of the last 8 calls had a new shape, or a new num"):
+        assert text in str(warning.message)
+    flambeau.compiler.explain(report)
+    assert "each of the last 8 calls had a new shape" in capsys.readouterr().out
+
+
+def test_new_shapes_that_come_again_are_not_warned_of():
+    @flambeau.compile
+    def clipped(x):
+        return x / 2 if x.sum() > 1 else x
+
+    for length in (2, 3, 4, 5, 6) * 2:
+        clipped(flambeau.ones(length))
+    assert clipped.program_count == 5
+
+
 def test_answers_that_are_rarely_those_of_before_run_eagerly_in_the_end():
     step = flambeau.compile(lambda x, n: x * int(n), fullgraph=False)
     twice = [number for number in range(compiling.MOST_SITUATIONS) for _ in range(3)]
