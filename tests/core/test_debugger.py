@@ -21,7 +21,7 @@ def test_a_prompt_shows_shapes_and_the_function_goes_on(tmp_path):
     script.write_text(CODE)
     done = subprocess.run(
         [sys.executable, script],
-        input="p y\np y.sum().item()\nc\n",
+        input="p y\np y.sum().item()\nprint(y.shape)\nc\n",
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -33,4 +33,5 @@ def test_a_prompt_shows_shapes_and_the_function_goes_on(tmp_path):
     assert shown[0] == "tensor(..., size=(2,))\n"
     assert shown[1].startswith("*** ")
     assert "the value of a tensor is not known" in shown[1]
-    assert shown[2] == "tensor([2., 2.]) 1\n"
+    assert shown[2] == "flambeau.Size([2])\n"
+    assert shown[3] == "tensor([2., 2.]) 1\n"

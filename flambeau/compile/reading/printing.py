@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from flambeau.core.support import debugger
 from flambeau.core.support.modes import modes
 
 _lock = threading.Lock()
@@ -40,7 +41,7 @@ def stop_keeping_printed(wanted_by: Any) -> None:
 
 def _print(*values: Any, file: Any = None, **options: Any) -> None:
     printed = getattr(modes.trace, "printed", None)
-    if printed is None or file not in (None, sys.stdout):
+    if printed is None or file not in (None, sys.stdout) or debugger.at_its_prompt():
         _replaced(*values, file=file, **options)
         return
     # A tensor among the values raises, so nothing is printed before the eager call.
