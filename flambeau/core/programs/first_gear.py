@@ -213,14 +213,15 @@ class FirstGear:
             if filled is not None:
                 return Signature(*filled), None
         traced = self._trace(arguments)
-        plan = _plan_of(traced)
+        plan, tree_of_results = _plan_of(traced), traced.out_tree
         if plan is None and native_version():
-            # A program may call native kernels, which NumPy cannot.
+            # A program may call native kernels, which NumPy cannot; it may also save other values.
             with portable_forms():
-                plan = _plan_of(self._trace(arguments))
+                portable = self._trace(arguments)
+            plan, tree_of_results = _plan_of(portable), portable.out_tree
         if member is not None and plan is not None:
             member.family.note(member.sizes, plan)
-        found = Signature(plan, traced.out_tree)
+        found = Signature(plan, tree_of_results)
         if place is not None:
             with contextlib.suppress(Exception):  # Structures of results that cannot be pickled.
                 content = pickle.dumps(found)
