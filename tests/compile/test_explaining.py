@@ -90,6 +90,21 @@ def test_a_gradient_that_is_there_now_is_named():
     }
 
 
+def test_gradients_that_a_program_assumes_share_a_line(capsys):
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(8)))
+
+    @flambeau.compile
+    def step(x):
+        model(x).sum().backward()
+
+    step(X)
+    step(X)
+    flambeau.compiler.explain(step)
+    lines = [each.strip() for each in capsys.readouterr().out.splitlines() if "grad" in each]
+    (line,) = [each for each in lines if each.endswith("is a gradient") and "was None" not in each]
+    assert line.startswith("grad of model.7.weight, model.7.bias, model.6.weight, and 13 more")
+
+
 def test_an_argument_that_differs_is_named_as_the_function_names_it():
     @flambeau.compile
     def scaled(batch, scale=1, *, flag=False):

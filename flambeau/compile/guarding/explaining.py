@@ -31,9 +31,9 @@ from flambeau.core.values.view import view_key
 _DIFFERENCES = 8
 _TERMS = 40
 
-# Show at most this many names of objects with the same flag.
+# Show at most this many names of objects of which one of these attributes is the same.
 _NAMES = 3
-_FLAGS = ("requires_grad", "training")
+_GROUPED = ("requires_grad", "training", "grad")
 
 # Show at most this many programs, the first and the last ones.
 _PROGRAMS = 8
@@ -281,19 +281,19 @@ def differences(program: Any, leaves: Any) -> list[Change]:
 def assumptions(program: Any) -> list[str]:
     """The assumptions of a program, except those about arguments, as lines."""
     lines: dict[str, None] = {}
-    # The names of objects by a flag of theirs and its text.
-    flags: dict[tuple[str, str], list[str]] = {}
+    # The names of objects by an attribute of theirs and its text.
+    grouped: dict[tuple[str, str], list[str]] = {}
     with contextlib.suppress(Exception):  # Any method of a user's object may fail.
         for each in terms(program):
             if each.is_machinery or _is_identity(each.before):
                 continue
             owner, _, name = each.name.rpartition(".")
             text = text_of(each.before)
-            if name in _FLAGS:
-                flags.setdefault((name, text), []).append(owner)
+            if name in _GROUPED:
+                grouped.setdefault((name, text), []).append(owner)
             else:
                 lines[f"{each.name} is {text}"] = None
-    for (name, text), owners in flags.items():
+    for (name, text), owners in grouped.items():
         if len(owners) == 1:
             lines[f"{owners[0]}.{name} is {text}"] = None
         else:
