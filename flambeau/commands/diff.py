@@ -37,22 +37,22 @@ def run(options: argparse.Namespace) -> int:
         sections = {
             f"only in {printable(first)}": _missing(a, b),
             f"only in {printable(second)}": _missing(b, a),
-            "other dtypes or shapes": [
+            "different dtypes or shapes": [
                 (printable(name), form_text(left), "->", form_text(right))
                 for name, left, right in tensors
                 if form_text(left) != form_text(right)
             ],
-            "other values": [
+            "different values": [
                 (printable(name), value_text(left), "->", value_text(right))
                 for name, left, right in values
                 if not _equal(left, right)
             ],
-            "other elements": [],
+            "different elements": [],
         }
         if not options.headers:
             memory = limits.budget(max(a.size, b.size)).total
             with named(first):
-                sections["other elements"] = _elements(tensors, memory)
+                sections["different elements"] = _elements(tensors, memory)
     for title, rows in sections.items():
         if rows:
             write(f"{title}:", *(f"  {line}" for line in aligned(rows)))
