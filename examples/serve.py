@@ -35,10 +35,16 @@ class Batcher:
         program: An `ExportedProgram` with one input and one output, both with the batch first.
         most: The greatest batch; a power of two.
         wait: The seconds for which a sample waits for others.
+
+    Raises:
+        ValueError: The program has more inputs or outputs.
     """
 
     def __init__(self, program, most=32, wait=0.005):
-        [self.input], [_] = program.inputs, program.outputs
+        counts = len(program.inputs), len(program.outputs)
+        if counts != (1, 1):
+            raise ValueError(f"needs a program of one input and one output, got {counts}")
+        [self.input] = program.inputs
         self.program, self.most, self.wait = program, most, wait
         self.samples = self.batches = 0
         self._waiting = queue.SimpleQueue()
@@ -108,9 +114,11 @@ class Handler(BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length", 0))
             if not 0 <= length <= LONGEST_REQUEST:
                 raise ValueError(f"a request has at most {LONGEST_REQUEST} bytes")
-            values = json.loads(self.rfile.read(length))["input"]
-            self._answer(200, {"output": self.server.batcher(values).tolist()})
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            content = json.loads(self.rfile.read(length))
+            if not isinstance(content, dict) or "input" not in content:
+                raise ValueError('a request is an object {"input": sample}')
+            self._answer(200, {"output": self.server.batcher(content["input"]).tolist()})
+        except (ValueError, TypeError, RecursionError) as error:
             self.close_connection = True
             self._answer(400, {"error": f"{type(error).__name__}: {error}"})
 

@@ -254,14 +254,20 @@ def test_serve_answers_many_clients_in_batches(tmp_path):
             for wrong, reason in [
                 ({"input": [1.0, 2.0]}, r"shape \[4\], got \[2\]"),
                 ({"input": "text"}, "could not convert"),
-                ({"other": 1}, "KeyError"),
-                ([], "TypeError"),
+                ({"other": 1}, 'a request is an object {"input": sample}'),
+                ([], 'a request is an object {"input": sample}'),
             ]:
                 status, content = served(url, wrong)
                 assert status == 400
                 assert re.search(reason, content["error"])
         finally:
             server.terminate()
+
+
+def test_serve_names_the_programs_that_it_takes():
+    two = flambeau.export.export(lambda x: (x, x), (flambeau.ones(2, 4),))
+    with pytest.raises(ValueError, match=r"of one input and one output, got \(1, 2\)"):
+        serve.Batcher(two)
 
 
 def test_serve_shows_itself(capsys):
